@@ -1,0 +1,9 @@
+//! The agent: reads the GPUs of one node, seals what it read into signed segments, delivers them.
+//!
+//! A library and a thin binary, so that integration tests and benchmarks use the same modules. It
+//! opens no port by itself, updates nothing by itself and runs no command.
+
+pub mod clock;
+pub mod observation;
+pub mod sampler;
+pub mod source;

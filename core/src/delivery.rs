@@ -1,0 +1,50 @@
+//! Delivery of segments: the state machines of both ends, without I/O.
+//!
+//! Inputs are `on_*`, outputs are `poll`, and both "now" and random numbers are arguments, so that
+//! a simulation can run thousands of node-hours a minute over the very code that ships. The agent's
+//! end is [`Sender`]; the server's end is one pure decision per message, [`Cursor::on_segment`] and
+//! [`Cursor::on_drop`], made against a row that is locked in the transaction of the insert.
+//!
+//! Invariants, held by the simulation in this module:
+//! 1. Every sealed sequence is at last stored exactly once, or covered by a `drop`.
+//! 2. What was acknowledged is durable: only an acknowledgement trims the spool.
+//! 3. Unacknowledged bytes on a stream never pass the window, but for a single larger segment.
+//! 4. A refused or evicted segment never blocks the ones behind it.
+//!
+//! Not here: what travels (`leasewatch-proto`), what a segment holds, who signed it (`evidence`).
+
+mod backoff;
+mod clock;
+mod cursor;
+mod liveness;
+mod sender;
+#[cfg(test)]
+mod simulation;
+
+pub use backoff::{BACKOFF_MAX_MS, BACKOFF_MIN_MS, backoff_ms};
+pub use clock::{ClockEstimate, ClockFilter, TimeExchange};
+pub use cursor::{Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDecision};
+pub use liveness::{LATE_AFTER_MS, NodeState, Presence, UNKNOWN_AFTER_MS, UnknownReason};
+pub use sender::{
+    Action, CloseReason, Ending, Item, ItemKind, Sender, SpoolIndex, Welcome, limits,
+};
+
+/// An instant of a clock that never steps: milliseconds since an arbitrary start (the boot clock
+/// at the agent, the process's monotonic clock at the server). Wall time is
+/// [`crate::time::Timestamp`]; timers never use it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Moment(pub u64);
+
+impl Moment {
+    /// `ms` later, clamped to the number range.
+    #[must_use]
+    pub fn plus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// Milliseconds since `earlier`; 0 when `earlier` is later.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}

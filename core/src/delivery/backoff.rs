@@ -1,0 +1,43 @@
+//! How long to wait before the next attempt to connect.
+
+/// Shortest wait, in milliseconds.
+pub const BACKOFF_MIN_MS: u64 = 1_000;
+/// Longest wait, in milliseconds.
+pub const BACKOFF_MAX_MS: u64 = 60_000;
+
+/// Full jitter: uniform between [`BACKOFF_MIN_MS`] and a ceiling that doubles with each failure,
+/// from 4 s up to [`BACKOFF_MAX_MS`]. `random` is any 64 random bits.
+///
+/// The whole range is random, not a part of it: a fleet that lost its server at one instant must
+/// not come back at one instant.
+#[must_use]
+pub fn backoff_ms(failures: u32, random: u64) -> u64 {
+    let ceiling = 4_000_u64
+        .checked_shl(failures.saturating_sub(1).min(16))
+        .unwrap_or(BACKOFF_MAX_MS)
+        .min(BACKOFF_MAX_MS);
+    BACKOFF_MIN_MS + random % (ceiling - BACKOFF_MIN_MS + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn waits_stay_between_one_and_sixty_seconds(failures: u32, random: u64) {
+            let wait = backoff_ms(failures, random);
+            prop_assert!((BACKOFF_MIN_MS..=BACKOFF_MAX_MS).contains(&wait));
+        }
+    }
+
+    #[test]
+    fn the_ceiling_doubles_to_a_minute() {
+        let longest = |failures| (0..200_000).map(|random| backoff_ms(failures, random)).max();
+        assert_eq!(longest(1), Some(4_000));
+        assert_eq!(longest(2), Some(8_000));
+        assert_eq!(longest(5), Some(60_000));
+        assert_eq!(longest(40), Some(60_000));
+    }
+}

@@ -1,0 +1,7 @@
+//! Evidence: statements in one canonical form, and the signed chain of heads.
+//!
+//! The log, checkpoints and bundles stand on top of these and are not here yet.
+
+pub mod canonical;
+pub mod chain;
+pub mod statement;

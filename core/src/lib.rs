@@ -1,0 +1,22 @@
+//! The rules of leasewatch: values and time in, values out.
+//!
+//! This crate has no I/O, no clock, no randomness and no floating point, so that the agent, the
+//! server, the dashboard and a verifier on somebody else's laptop compute the same thing bit for
+//! bit. Modules further down this list may use those above them, never the reverse.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::float_arithmetic, clippy::print_stdout)]
+
+pub mod id;
+pub mod time;
+
+pub mod sample;
+
+pub mod evidence;
+pub mod segment;
+
+pub mod delivery;
+pub mod metering;
+
+pub mod catalogue;
+pub mod money;

@@ -1,0 +1,137 @@
+//! Counters over an hour: differences of readings, never across a reset.
+//!
+//! A counter belongs to one GPU, one life unit and one load of the driver. A decrease, a new life
+//! unit or a reported reload starts anew: what was counted between the last old and the first new
+//! reading is not known, so it is not covered. A difference that crosses the hour's edge is cut
+//! on the straight line between its readings; both hours use the same value at the edge, so hours
+//! add up to the whole.
+
+use crate::id::{GpuUuid, LifeUnitId};
+use crate::sample::{Metric, MetricKind};
+use crate::segment::EventKind;
+use crate::time::{Period, Timestamp};
+
+use super::on_line;
+use super::run::Run;
+
+/// Readings further apart than this say nothing about when their difference grew.
+const MAX_DISTANCE_MS: i64 = 300_000;
+
+/// What a counter grew by in covered time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CounterDelta {
+    /// The growth, in the metric's unit.
+    pub delta: i64,
+    /// Milliseconds that lie between readings of one counter life.
+    pub covered_ms: i64,
+}
+
+/// Deltas by metric, ascending; a metric without any covered time is absent.
+pub type Counters = Vec<(Metric, CounterDelta)>;
+
+/// Deltas of every counter of `gpu` within `window`.
+pub(super) fn counters(gpu: &GpuUuid, window: Period, runs: &[Run<'_>]) -> Counters {
+    let resets = reloads(runs);
+    Metric::ALL
+        .iter()
+        .filter(|metric| metric.kind() == MetricKind::Counter)
+        .filter_map(|metric| {
+            let delta = delta(&readings(*metric, gpu, runs), window, &resets);
+            (delta.covered_ms > 0).then_some((*metric, delta))
+        })
+        .collect()
+}
+
+#[derive(Debug, Clone, Copy)]
+struct CounterReading {
+    at: Timestamp,
+    value: i64,
+    life: LifeUnitId,
+}
+
+fn reloads(runs: &[Run<'_>]) -> Vec<Timestamp> {
+    let mut times: Vec<Timestamp> = runs
+        .iter()
+        .flat_map(|run| &run.segments)
+        .flat_map(|segment| segment.events)
+        .filter(|event| event.kind == EventKind::DriverReloaded)
+        .map(|event| event.at)
+        .collect();
+    times.sort_unstable();
+    times
+}
+
+fn readings(metric: Metric, gpu: &GpuUuid, runs: &[Run<'_>]) -> Vec<CounterReading> {
+    let mut list = Vec::new();
+    for segment in runs.iter().flat_map(|run| &run.segments) {
+        let Some(block) = segment.block.filter(|block| block.uuid == *gpu) else { continue };
+        let Some(column) = block.columns.iter().find(|c| c.metric == metric) else { continue };
+        for (at, reading) in block.ticks.iter().zip(&column.readings) {
+            if let Some(value) = reading.and_then(crate::sample::Reading::number) {
+                list.push(CounterReading { at: *at, value, life: segment.head.life_unit });
+            }
+        }
+    }
+    list.sort_by_key(|reading| reading.at);
+    list
+}
+
+fn delta(readings: &[CounterReading], window: Period, resets: &[Timestamp]) -> CounterDelta {
+    let mut sum = CounterDelta::default();
+    for pair in readings.windows(2) {
+        let (from, to) = (pair[0], pair[1]);
+        let span = Period::new(from.at, to.at);
+        let inside = span.intersect(window);
+        let reset = to.value < from.value
+            || to.life != from.life
+            || resets.iter().any(|at| from.at < *at && *at <= to.at);
+        if inside.is_empty() || reset || span.ms() > MAX_DISTANCE_MS {
+            continue;
+        }
+        let value_at = |at| on_line((from.at, from.value), (to.at, to.value), at);
+        sum.delta = sum.delta.saturating_add(value_at(inside.end) - value_at(inside.start));
+        sum.covered_ms += inside.ms();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::Hour;
+
+    fn reading(at: i64, value: i64) -> CounterReading {
+        CounterReading { at: Timestamp(at), value, life: LifeUnitId([0; 16]) }
+    }
+
+    fn window(start: i64, end: i64) -> Period {
+        Period::new(Timestamp(start), Timestamp(end))
+    }
+
+    #[test]
+    fn hours_add_up_across_the_edge() {
+        let edge = Hour(1).start().0;
+        let readings = [reading(edge - 7, 100), reading(edge + 3, 107), reading(edge + 10, 120)];
+        let whole = delta(&readings, window(0, edge * 2), &[]);
+        let before = delta(&readings, window(0, edge), &[]);
+        let after = delta(&readings, window(edge, edge * 2), &[]);
+        assert_eq!(whole, CounterDelta { delta: 20, covered_ms: 17 });
+        assert_eq!(before, CounterDelta { delta: 4, covered_ms: 7 });
+        assert_eq!(before.delta + after.delta, whole.delta);
+    }
+
+    #[test]
+    fn a_reset_is_not_covered_and_not_negative() {
+        let readings = [reading(0, 500), reading(10, 600), reading(20, 5), reading(30, 8)];
+        assert_eq!(
+            delta(&readings, window(0, 100), &[]),
+            CounterDelta { delta: 103, covered_ms: 20 }
+        );
+    }
+
+    #[test]
+    fn a_reported_reload_splits_even_where_the_value_grew() {
+        let readings = [reading(0, 5), reading(10, 600)];
+        assert_eq!(delta(&readings, window(0, 100), &[Timestamp(4)]), CounterDelta::default());
+    }
+}

@@ -1,0 +1,115 @@
+//! Clocks and what holds them down.
+
+#![expect(unsafe_code, reason = "exports NVML's C interface")]
+
+use super::code::{Code, Result};
+use super::guard::{guard, put};
+use super::read::{Call, View, getters, look, read};
+use super::types::{Device, ViolationTime};
+use crate::physics::instant::reason;
+use crate::scenario::fault::Group;
+
+const CLOCKS: Call = Call::new(Group::Clocks, 0);
+const REASONS: Call = Call::new(Group::ClocksEventReasons, 0);
+const REASONS_NEW_NAME: Call = Call::new(Group::ClocksEventReasons, 535);
+
+getters! {
+    nvmlDeviceGetPerformanceState: u32 = CLOCKS, |view| Ok(view.card.shown.pstate);
+    nvmlDeviceGetPowerState: u32 = CLOCKS, |view| Ok(view.card.shown.pstate);
+    nvmlDeviceGetCurrentClocksThrottleReasons: u64 = REASONS, |view| Ok(view.card.shown.reasons);
+    nvmlDeviceGetCurrentClocksEventReasons: u64 = REASONS_NEW_NAME, |view| {
+        Ok(view.card.shown.reasons)
+    };
+    nvmlDeviceGetSupportedClocksThrottleReasons: u64 = REASONS, |_| Ok(reason::SUPPORTED);
+    nvmlDeviceGetSupportedClocksEventReasons: u64 = REASONS_NEW_NAME, |_| Ok(reason::SUPPORTED);
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlDeviceGetClockInfo(
+    device: Device,
+    domain: u32,
+    out: *mut u32,
+) -> u32 {
+    guard(|| {
+        let mhz = read(device, CLOCKS, |view| {
+            let shown = &view.card.shown;
+            of_domain(domain, shown.sm_mhz, shown.memory_mhz)
+        })?;
+        // SAFETY: the caller passes null or a place for one value, as NVML demands.
+        unsafe { put(out, mhz) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
+    device: Device,
+    domain: u32,
+    out: *mut u32,
+) -> u32 {
+    guard(|| {
+        let mhz = look(device, CLOCKS, |view| {
+            let board = &view.card.board;
+            of_domain(domain, board.max_sm_mhz, board.max_memory_mhz)
+        })?;
+        // SAFETY: the caller passes null or a place for one value, as NVML demands.
+        unsafe { put(out, mhz) }
+    })
+}
+
+/// Only the current clocks; application clocks are refused as drivers from 590 on do.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlDeviceGetApplicationsClock(
+    device: Device,
+    domain: u32,
+    out: *mut u32,
+) -> u32 {
+    guard(|| {
+        let mhz = look(device, CLOCKS, |view| {
+            if view.session.driver.major >= 590 {
+                return Err(Code::DEPRECATED);
+            }
+            let board = &view.card.board;
+            of_domain(domain, board.max_sm_mhz, board.max_memory_mhz)
+        })?;
+        // SAFETY: the caller passes null or a place for one value, as NVML demands.
+        unsafe { put(out, mhz) }
+    })
+}
+
+fn of_domain(domain: u32, sm_mhz: u32, memory_mhz: u32) -> Result<u32> {
+    match domain {
+        0 | 1 => Ok(sm_mhz),
+        2 => Ok(memory_mhz),
+        3 => Ok(sm_mhz * 9 / 10),
+        _ => Err(Code::INVALID_ARGUMENT),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlDeviceGetViolationStatus(
+    device: Device,
+    policy: u32,
+    out: *mut ViolationTime,
+) -> u32 {
+    guard(|| {
+        let call = Call::new(Group::Violation, 0);
+        let time = look(device, call, |view| {
+            let violation_ns = violation_ns(view, policy).ok_or(Code::INVALID_ARGUMENT)?;
+            Ok(ViolationTime { reference_us: view.session.now_us(), violation_ns })
+        })?;
+        // SAFETY: the caller passes null or a place for one value, as NVML demands.
+        unsafe { put(out, time) }
+    })
+}
+
+/// Time in violation of a performance policy (NVML's numbers; fields 74 to 79 are the first six).
+pub(super) fn violation_ns(view: &View<'_>, policy: u32) -> Option<u64> {
+    let bit_ns = |bit| view.card.totals.reason_ns(bit, view.card.ticks_per_second);
+    match policy {
+        0 => Some(bit_ns(reason::SW_POWER_CAP)),
+        1 => Some(bit_ns(reason::SW_THERMAL)),
+        4 => Some(bit_ns(reason::IDLE)),
+        2 | 3 | 5 | 10 | 11 => Some(0),
+        _ => None,
+    }
+}

@@ -1,0 +1,163 @@
+//! GPM: means between two samples of the same device (Hopper and later).
+
+#![expect(unsafe_code, reason = "exports NVML's C interface")]
+
+use super::code::{Code, Result};
+use super::guard::{get, guard, put};
+use super::read::{Call, View, getters, look, supported};
+use super::types::{Device, GpmMetric, GpmMetricsGet, GpmSampleHandle, GpmSupport};
+use crate::physics::totals::Means;
+use crate::scenario::fault::Group;
+use crate::state::{self, GpmSnapshot};
+
+const GPM: Call = Call::new(Group::Gpm, 520);
+/// Metrics that fit into one request.
+const MOST_METRICS: u32 = 210;
+
+getters! {
+    nvmlGpmQueryIfStreamingEnabled: u32 = Call::new(Group::Gpm, 535), |view| {
+        supported(has_gpm(view), 0)
+    };
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlGpmQueryDeviceSupport(
+    device: Device,
+    out: *mut GpmSupport,
+) -> u32 {
+    guard(|| {
+        let has = look(device, GPM, |view| Ok(has_gpm(view)))?;
+        // SAFETY: the caller passes null or a struct with its version set, as NVML demands.
+        unsafe {
+            let version = get(out)?.version;
+            put(out, GpmSupport { version, supported: has.into() })
+        }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlGpmSampleAlloc(out: *mut GpmSampleHandle) -> u32 {
+    guard(|| {
+        let session = state::current()?;
+        session.require(GPM.since)?;
+        if out.is_null() {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        // SAFETY: the caller passes null or a place for one handle, as NVML demands.
+        unsafe { put(out, session.gpm_samples.insert(None)) }
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn nvmlGpmSampleFree(sample: GpmSampleHandle) -> u32 {
+    guard(|| {
+        let session = state::current()?;
+        session.gpm_samples.remove(sample).map(drop).ok_or(Code::INVALID_ARGUMENT)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn nvmlGpmSampleGet(device: Device, sample: GpmSampleHandle) -> u32 {
+    guard(|| take(device, sample, |view| supported(has_gpm(view), ())))
+}
+
+/// A slice is as busy as its card.
+#[unsafe(no_mangle)]
+pub(super) extern "C" fn nvmlGpmMigSampleGet(
+    device: Device,
+    gpu_instance: u32,
+    sample: GpmSampleHandle,
+) -> u32 {
+    guard(|| {
+        take(device, sample, |view| {
+            supported(has_gpm(view), ())?;
+            let instances = view.card.active.mig_instances.ok_or(Code::NOT_SUPPORTED)?;
+            let mut known = (0..instances).map(super::mig::gpu_instance);
+            if known.any(|id| id == gpu_instance) { Ok(()) } else { Err(Code::INVALID_ARGUMENT) }
+        })
+    })
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut GpmMetricsGet) -> u32 {
+    guard(|| {
+        let session = state::current()?;
+        session.require(GPM.since)?;
+        // SAFETY: the caller passes null or an initialised request, as NVML demands. Only the part
+        // before the metrics is read here: callers may leave the rest of the array unset.
+        let (count, first, second) = unsafe {
+            (
+                get(&raw const (*request).count)?,
+                get(&raw const (*request).first)?,
+                get(&raw const (*request).second)?,
+            )
+        };
+        if count > MOST_METRICS {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        let snapshot = |handle| session.gpm_samples.with(handle, |sample| *sample).flatten();
+        let (Some(first), Some(second)) = (snapshot(first), snapshot(second)) else {
+            return Err(Code::INVALID_ARGUMENT);
+        };
+        if first.slot != second.slot {
+            return Err(Code::INVALID_ARGUMENT);
+        }
+        let means = second.totals.means_since(&first.totals);
+        for at in 0..usize::try_from(count).map_err(|_| Code::INVALID_ARGUMENT)? {
+            // SAFETY: `at` is below the number of metrics that the caller has set.
+            unsafe { answer(&raw mut (*request).metrics[at], means) }?;
+        }
+        Ok(())
+    })
+}
+
+/// # Safety
+/// `metric` points to a metric whose id is set.
+unsafe fn answer(metric: *mut GpmMetric, means: Option<Means>) -> Result<()> {
+    // SAFETY: as promised.
+    unsafe {
+        let asked = get(&raw const (*metric).id)?;
+        let found = means.ok_or(Code::INVALID_ARGUMENT).and_then(|means| value(asked, means));
+        put(&raw mut (*metric).code, found.err().map_or(Code::SUCCESS, |code| code.0))?;
+        put(&raw mut (*metric).value, found.unwrap_or_default())?;
+        put(&raw mut (*metric).short_name, std::ptr::null())?;
+        put(&raw mut (*metric).long_name, std::ptr::null())?;
+        put(&raw mut (*metric).unit, std::ptr::null())
+    }
+}
+
+/// Percent, or MiB/s for transfers.
+fn value(metric: u32, means: Means) -> Result<f64> {
+    let whole = match metric {
+        // Shares in thousandths of a percent: graphics, SM, occupancy, tensor, HMMA, DRAM.
+        1 => means.busy_permille * 100,
+        2 => means.busy_permille * 92,
+        3 => means.busy_permille * 40,
+        5 | 7 => means.tensor_permille * 100,
+        10 => means.busy_permille * 55,
+        4 | 6 | 9 | 11..=13 => 0,
+        20 => means.pcie_tx_kib_s * 1_000 / 1_024,
+        21 => means.pcie_rx_kib_s * 1_000 / 1_024,
+        60 | 61 => means.nvlink_kib_s * 1_000 / 1_024,
+        _ => return Err(Code::NOT_SUPPORTED),
+    };
+    let thousandths = u32::try_from(whole).map_err(|_| Code::UNKNOWN)?;
+    Ok(f64::from(thousandths) / 1_000.0)
+}
+
+fn take(
+    device: Device,
+    sample: GpmSampleHandle,
+    allowed: impl Fn(&View<'_>) -> Result<()>,
+) -> Result<()> {
+    let snapshot = look(device, GPM, |view| {
+        allowed(view)?;
+        Ok(GpmSnapshot { slot: view.card.slot, totals: view.card.totals })
+    })?;
+    let keep = |kept: &mut Option<GpmSnapshot>| *kept = Some(snapshot);
+    state::current()?.gpm_samples.with(sample, keep).ok_or(Code::INVALID_ARGUMENT)
+}
+
+fn has_gpm(view: &View<'_>) -> bool {
+    view.card.board.model.gpm() == Some(true)
+}

@@ -1,0 +1,55 @@
+//! Memory of a device.
+
+#![expect(unsafe_code, reason = "exports NVML's C interface")]
+
+use super::code::Code;
+use super::guard::{get, guard, put};
+use super::read::{Call, View, getters, read};
+use super::types::{Device, Memory, MemoryV2};
+use crate::scenario::fault::Group;
+
+const MIB: u64 = 1 << 20;
+/// The second version of a struct of 40 bytes, in NVML's coding.
+const MEMORY_V2: u32 = 2 << 24 | 40;
+
+getters! {
+    /// The older form, which counts what the driver keeps for itself as used.
+    nvmlDeviceGetMemoryInfo: Memory = Call::with_slices(Group::Memory, 0), |view| {
+        let memory = memory(view);
+        Ok(Memory { total: memory.total, free: memory.free, used: memory.used + memory.reserved })
+    };
+    nvmlDeviceGetBAR1MemoryInfo: Memory = Call::new(Group::Memory, 0), |view| {
+        let total = u64::from(view.card.board.memory_mib).next_power_of_two() * MIB;
+        Ok(Memory { total, free: total - MIB, used: MIB })
+    };
+}
+
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn nvmlDeviceGetMemoryInfo_v2(
+    device: Device,
+    out: *mut MemoryV2,
+) -> u32 {
+    guard(|| {
+        let call = Call::with_slices(Group::Memory, 510);
+        crate::state::current()?.require(call.since)?;
+        // SAFETY: the caller passes null or a struct with its version set, as NVML demands.
+        if unsafe { get(out) }?.version != MEMORY_V2 {
+            return Err(Code::ARGUMENT_VERSION_MISMATCH);
+        }
+        let value = read(device, call, |view| Ok(memory(view)))?;
+        // SAFETY: as above.
+        unsafe { put(out, value) }
+    })
+}
+
+fn memory(view: &View<'_>) -> MemoryV2 {
+    let card = view.card;
+    let share = u64::from(view.shares());
+    let bytes = |mib: u32| u64::from(mib) * MIB / share;
+    let reserved_mib =
+        (card.board.reserved_mib + card.active.reserved_mib).min(card.board.memory_mib);
+    let (total, reserved) = (bytes(card.board.memory_mib), bytes(reserved_mib));
+    let used = bytes(card.shown.memory_used_mib);
+    let free = total.saturating_sub(used).saturating_sub(reserved);
+    MemoryV2 { version: MEMORY_V2, total, reserved, free, used }
+}

@@ -1,0 +1,86 @@
+# Sourced by `run` and `test`: what this machine has, and installing what it lacks.
+# Not here: anything about leasewatch itself.
+
+# One line for each argument.
+say() { printf '%s\n' "$@" >&2; }
+
+die() {
+  printf 'error: %s\n' "$1" >&2
+  shift
+  [ $# -eq 0 ] || printf '       %s\n' "$@" >&2
+  exit 1
+}
+
+# A C compiler without the C library's files links nothing.
+has_linker() {
+  command -v cc >/dev/null && [ "$(cc -print-file-name=crt1.o 2>/dev/null)" != crt1.o ]
+}
+
+# PostgreSQL's server programs, where leasewatch-server looks for them.
+has_postgresql() {
+  local directory
+  for directory in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
+    [ -x "$directory/initdb" ] && [ -x "$directory/postgres" ] && return
+  done
+  command -v initdb >/dev/null && command -v postgres >/dev/null
+}
+
+find_cargo() {
+  if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+    PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+  fi
+  command -v cargo >/dev/null || die "Rust is missing." \
+    "Install it with rustup; rust-toolchain.toml names the version that is used."
+}
+
+# as_root COMMAND..: runs it as root, or says why it cannot.
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then
+    "$@"
+  elif command -v sudo >/dev/null && { [ -t 0 ] || sudo -n true 2>/dev/null; }; then
+    sudo "$@"
+  else
+    return 126
+  fi
+}
+
+# install_packages PACKAGE..: from Debian's or Ubuntu's own repositories. Which mirror and proxy
+# are used is the machine's configuration, or LEASEWATCH_APT_OPTIONS.
+install_packages() {
+  [ $# -gt 0 ] || return 0
+  command -v apt-get >/dev/null || die "this machine lacks: $*" \
+    "Those are Debian's package names. Install what your system calls them, then start again."
+  as_root true || die "this machine lacks: $*" "Install them as root, then start again:" \
+    "apt-get install $*"
+  say "installing: $*"
+  local log options
+  log=$(mktemp)
+  # Options are words, so that one variable can hold several.
+  read -r -a options <<<"${LEASEWATCH_APT_OPTIONS:-}"
+  options+=(-q -y --no-install-recommends -o DPkg::Lock::Timeout=300)
+  if ! { apt_get "${options[@]}" update && install_without_cluster "$@"; } >"$log" 2>&1 </dev/null; then
+    tail -n 25 "$log" >&2
+    rm -f "$log"
+    die "apt could not install: $*" \
+      "Options for apt-get, such as a proxy, can be given in LEASEWATCH_APT_OPTIONS."
+  fi
+  rm -f "$log"
+}
+
+apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
+
+# Debian's package makes a database cluster of its own and starts it. Nobody asked for that one:
+# leasewatch brings its own data directory. The setting holds for this installation only.
+install_without_cluster() {
+  local setting=/etc/postgresql-common/createcluster.d/leasewatch.conf status=0
+  case " $* " in
+    *" postgresql "*)
+      as_root mkdir -p "${setting%/*}" || return
+      echo 'create_main_cluster = false' | as_root tee "$setting" >/dev/null || return
+      apt_get "${options[@]}" install "$@" || status=$?
+      as_root rm -f "$setting"
+      return "$status"
+      ;;
+    *) apt_get "${options[@]}" install "$@" ;;
+  esac
+}

@@ -1,0 +1,250 @@
+//! What an operator can set: flags, environment variables and one TOML file.
+//!
+//! A flag wins over its variable, a variable over the file, the file over the default. A key that
+//! does not exist is an error, in the file as on the command line. Not here: reading any of it
+//! again later; a change needs a restart.
+
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::embedded_postgres::default_base_dir;
+
+
+/// Flags of `serve`.
+#[derive(Debug, Default, Clone, clap::Args)]
+pub struct ServeFlags {
+    /// TOML file with the settings below, by their long names with `_` for `-`.
+    #[arg(long, env = "LEASEWATCH_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Address of pages and agents. Loopback only, since there are no users yet [default: 127.0.0.1:7443].
+    #[arg(long, env = "LEASEWATCH_LISTEN", value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+    /// PostgreSQL to use instead of an own one: a login that is a member of the leasewatch roles.
+    /// It may hold a password, so prefer the variable or the file.
+    #[arg(long, env = "DATABASE_URL", hide_env_values = true, value_name = "URL")]
+    pub database_url: Option<DatabaseUrl>,
+    /// With --database-url: the role that may create roles and run migrations [default: none, the
+    /// schema has to be there].
+    #[arg(long, env = "DATABASE_ADMIN_URL", hide_env_values = true, value_name = "URL")]
+    pub database_admin_url: Option<DatabaseUrl>,
+    /// Where the own PostgreSQL and the server's keys live [default: /var/lib/leasewatch as root,
+    /// else the XDG data directory].
+    #[arg(long, env = "LEASEWATCH_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Directory with `postgres` and `initdb` [default: the newest one found].
+    #[arg(long, env = "LEASEWATCH_PG_BIN", value_name = "DIR")]
+    pub pg_bin: Option<PathBuf>,
+}
+
+/// The same settings in the file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ServeFile {
+    listen: Option<SocketAddr>,
+    database_url: Option<DatabaseUrl>,
+    database_admin_url: Option<DatabaseUrl>,
+    data_dir: Option<PathBuf>,
+    pg_bin: Option<PathBuf>,
+}
+
+/// What `serve` works with.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// A loopback address.
+    pub listen: SocketAddr,
+    /// Which PostgreSQL.
+    pub database: Database,
+    /// Keys of the server, and the own PostgreSQL.
+    pub data_dir: PathBuf,
+}
+
+/// Which PostgreSQL.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// One that the server starts itself.
+    Own {
+        /// Directory with its programs; `None` searches.
+        pg_bin: Option<PathBuf>,
+    },
+    /// One that somebody else runs.
+    External {
+        /// For everything at run time.
+        url: DatabaseUrl,
+        /// For migrations; `None` expects that they were run.
+        admin_url: Option<DatabaseUrl>,
+    },
+}
+
+/// A connection string; it may hold a password and therefore never prints itself.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct DatabaseUrl(String);
+
+impl DatabaseUrl {
+    /// The string, for the driver only.
+    #[must_use]
+    pub fn secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for DatabaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseUrl(..)")
+    }
+}
+
+impl From<&str> for DatabaseUrl {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+/// Why the settings cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: std::io::Error,
+    },
+    /// The file is not TOML, has an unknown key, or a value of the wrong type.
+    #[error("{path}: {message}")]
+    Invalid {
+        /// The file.
+        path: PathBuf,
+        /// Line, key and reason; values are not repeated, one of them may be a password.
+        message: String,
+    },
+    /// An address that others could reach.
+    #[error(
+        "{0} is not a loopback address: this version has no users and no encryption, so everybody who reaches the \
+         port could read and enrol; listen on 127.0.0.1 and let people in through an SSH tunnel or a proxy that \
+         asks who they are"
+    )]
+    NotLoopback(SocketAddr),
+    /// An option that has no effect with another one.
+    #[error("{0} has no effect {1}")]
+    NoEffect(&'static str, &'static str),
+}
+
+impl ServeOptions {
+    /// Reads the file, if one is named, and puts flags over it.
+    ///
+    /// # Errors
+    /// [`ConfigError`] in words for the operator.
+    pub fn resolve(flags: ServeFlags) -> Result<Self, ConfigError> {
+        let file = flags.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+        let listen = flags.listen.or(file.listen).unwrap_or_else(default_listen);
+        if !listen.ip().is_loopback() {
+            return Err(ConfigError::NotLoopback(listen));
+        }
+        let pg_bin = flags.pg_bin.or(file.pg_bin);
+        let admin_url = flags.database_admin_url.or(file.database_admin_url);
+        let database = match flags.database_url.or(file.database_url) {
+            Some(_) if pg_bin.is_some() => {
+                return Err(ConfigError::NoEffect("pg_bin", "with database_url"));
+            }
+            Some(url) => Database::External { url, admin_url },
+            None if admin_url.is_some() => {
+                return Err(ConfigError::NoEffect("database_admin_url", "without database_url"));
+            }
+            None => Database::Own { pg_bin },
+        };
+        let data_dir = flags.data_dir.or(file.data_dir).unwrap_or_else(default_base_dir);
+        Ok(Self { listen, database, data_dir })
+    }
+}
+
+fn default_listen() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 7443))
+}
+
+fn read_file(path: &Path) -> Result<ServeFile, ConfigError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    toml::from_str(&text).map_err(|error| {
+        // The error's Display quotes the line, which may hold a password.
+        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
+        let message = format!("line {}: {}", line + 1, error.message());
+        ConfigError::Invalid { path: path.to_owned(), message }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        serve: ServeFlags,
+    }
+
+    fn with_file(text: &str, change: impl FnOnce(&mut ServeFlags)) -> Result<ServeOptions, ConfigError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("leasewatch.toml");
+        fs::write(&path, text).unwrap();
+        let mut flags = ServeFlags { config: Some(path), ..ServeFlags::default() };
+        change(&mut flags);
+        ServeOptions::resolve(flags)
+    }
+
+    #[test]
+    fn defaults_are_an_own_database_on_loopback() {
+        let options = ServeOptions::resolve(ServeFlags::default()).unwrap();
+        assert_eq!(options.listen.to_string(), "127.0.0.1:7443");
+        assert!(matches!(options.database, Database::Own { pg_bin: None }));
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_file_and_the_file_over_the_default() {
+        let text = "listen = '127.0.0.1:1'\ndata_dir = '/tmp/x'\n";
+        let from_file = with_file(text, |_| ()).unwrap();
+        assert_eq!(from_file.listen.port(), 1);
+        let from_flag = with_file(text, |flags| flags.listen = "[::1]:2".parse().ok()).unwrap();
+        assert_eq!((from_flag.listen.port(), from_flag.data_dir), (2, PathBuf::from("/tmp/x")));
+    }
+
+    #[test]
+    fn an_unknown_key_and_a_secret_value_are_handled_without_repeating_the_value() {
+        let error = with_file("\ndatabse_url = 'postgres://u:hunter2@h/d'\n", |_| ()).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("databse_url"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
+        let options = with_file("database_url = 'postgres://u:hunter2@h/d'\n", |_| ()).unwrap();
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn an_address_that_others_reach_is_refused_with_the_reason() {
+        let listen = |address: &str| {
+            let listen = address.parse().ok();
+            ServeOptions::resolve(ServeFlags { listen, ..ServeFlags::default() })
+        };
+        for address in ["0.0.0.0:7443", "192.168.1.2:7443", "[::]:7443"] {
+            assert!(matches!(listen(address), Err(ConfigError::NotLoopback(_))), "{address}");
+        }
+        assert!(listen("127.0.0.2:7443").is_ok());
+    }
+
+    #[test]
+    fn settings_that_would_be_ignored_are_refused() {
+        assert!(with_file("database_admin_url = 'postgres://h/d'", |_| ()).is_err());
+        assert!(with_file("database_url = 'postgres://h/d'\npg_bin = '/x'", |_| ()).is_err());
+    }
+
+    #[test]
+    fn flags_parse_and_a_mistyped_one_does_not() {
+        let program = Program::try_parse_from(["x", "--listen", "127.0.0.1:9", "--database-url", "postgres://a/b"]);
+        assert_eq!(program.ok().and_then(|p| p.serve.listen).map(|l| l.port()), Some(9));
+        assert!(Program::try_parse_from(["x", "--lisen", "127.0.0.1:9"]).is_err());
+    }
+}

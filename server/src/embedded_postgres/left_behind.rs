@@ -1,0 +1,80 @@
+//! A postmaster that an earlier server left behind: found by its pid file and stopped.
+//!
+//! Stopped rather than adopted: it may run other binaries or other settings, it would not follow
+//! our death, and a stop costs less than a second. The caller holds the lock, so whoever this
+//! postmaster belonged to is gone.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use super::EmbeddedError;
+
+const POLL: Duration = Duration::from_millis(20);
+/// Fast shutdown writes a checkpoint; on a slow disk with a lot of dirty pages that takes a while.
+const FAST_POLLS: u32 = 3_000;
+const IMMEDIATE_POLLS: u32 = 500;
+
+/// Returns when no postmaster works on `data_dir`.
+pub(super) async fn stop(data_dir: &Path) -> Result<(), EmbeddedError> {
+    let Some(pid) = recorded_pid(data_dir) else {
+        return Ok(());
+    };
+    if !is_postmaster_of(pid, data_dir) {
+        // The number was given to another program since. PostgreSQL would take it for its own.
+        return remove_pid_file(data_dir);
+    }
+    tracing::warn!(
+        pid = pid.as_raw_pid(),
+        "stopping a PostgreSQL that was left behind"
+    );
+    for (signal, polls) in [(Signal::INT, FAST_POLLS), (Signal::QUIT, IMMEDIATE_POLLS)] {
+        // Gone between the look and the signal is what is wanted.
+        let _ = kill_process(pid, signal);
+        for _ in 0..polls {
+            if test_kill_process(pid).is_err() || !is_postmaster_of(pid, data_dir) {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+    let message = format!(
+        "process {} was left behind and does not end",
+        pid.as_raw_pid()
+    );
+    Err(EmbeddedError::Failed {
+        program: "postgres",
+        message,
+    })
+}
+
+fn recorded_pid(data_dir: &Path) -> Option<Pid> {
+    let text = fs::read_to_string(data_dir.join("postmaster.pid")).ok()?;
+    // Negative for a single-user backend.
+    let number: i32 = text.lines().next()?.trim().parse().ok()?;
+    Pid::from_raw(number.checked_abs()?)
+}
+
+/// A postmaster works in its data directory, whatever it was called with.
+fn is_postmaster_of(pid: Pid, data_dir: &Path) -> bool {
+    let process = format!("/proc/{}", pid.as_raw_pid());
+    let in_data_dir = fs::read_link(format!("{process}/cwd"))
+        .ok()
+        .zip(fs::canonicalize(data_dir).ok())
+        .is_some_and(|(cwd, data)| cwd.as_os_str().as_bytes() == data.as_os_str().as_bytes());
+    let is_postgres = fs::read_to_string(format!("{process}/comm"))
+        .is_ok_and(|name| matches!(name.trim(), "postgres" | "postmaster"));
+    in_data_dir && is_postgres
+}
+
+fn remove_pid_file(data_dir: &Path) -> Result<(), EmbeddedError> {
+    match fs::remove_file(data_dir.join("postmaster.pid")) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(EmbeddedError::io("remove a stale postmaster.pid")(error))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,142 @@
+//! The agents' side of the port: one bidirectional stream per agent.
+//!
+//! A stream proves both ends first (`session`), then carries segments against acknowledgements and
+//! live frames beside them (`stream`). All segments go through one task (`writer`); a stream only
+//! waits for it. Whatever an agent sends is hostile until `check` or `session` has taken it
+//! apart. Not here: pages (`http`), hours (`jobs`), and the listener itself: whoever serves
+//! [`routes`] sets HTTP/2 keep-alives ([`KEEP_ALIVE_INTERVAL`]), without which a silent partition
+//! is only noticed by [`GrpcOptions::silence`].
+
+pub mod check;
+mod clock_probe;
+mod introduction;
+mod liveness;
+mod outbox;
+mod registry;
+mod session;
+mod stream;
+mod telemetry;
+pub mod writer;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasewatch_core::delivery::Cursor;
+use leasewatch_core::id::Slug;
+use leasewatch_proto::convert::MESSAGE_BYTES_MAX;
+use leasewatch_proto::v1::telemetry_server::TelemetryServer;
+use tokio::sync::Semaphore;
+use tonic::server::NamedService as _;
+
+use crate::clock::Clock;
+use crate::identity::Identity;
+use crate::live::Live;
+use crate::store::Db;
+use crate::store::chain::CursorRow;
+
+pub use introduction::introduce_nodes;
+pub use liveness::spawn_liveness;
+pub use session::ProvenNode;
+pub use telemetry::{TelemetryService, serve};
+
+use registry::Registry;
+use writer::{Writer, WriterOptions};
+
+/// How often the listener should ping an HTTP/2 connection.
+pub const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+/// How long it should wait for the answer.
+pub const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What streams work with. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct GrpcState {
+    /// The store.
+    pub db: Db,
+    /// Live state.
+    pub live: Live,
+    /// Server time.
+    pub clock: Clock,
+    /// Signs challenges.
+    pub identity: Arc<Identity>,
+    /// Writes segments.
+    pub writer: Writer,
+    /// Bounds.
+    pub options: Arc<GrpcOptions>,
+    registry: Registry,
+    room: Arc<Semaphore>,
+}
+
+/// Bounds of streams.
+#[derive(Debug, Clone)]
+pub struct GrpcOptions {
+    /// Tenants that a new node may ask to belong to; those that do not exist yet are made.
+    pub tenants: Vec<Slug>,
+    /// Wanted time between samples.
+    pub cadence_ms: u32,
+    /// Longest time from opening a stream to its proof.
+    pub handshake: Duration,
+    /// Longest time for which a message waits for a client that does not read.
+    pub patience: Duration,
+    /// Longest silence of a client; it answers a probe each [`GrpcOptions::probe`].
+    pub silence: Duration,
+    /// Time between two questions for a client's clock.
+    pub probe: Duration,
+    /// Streams that may be open at once, proven or not.
+    pub streams: usize,
+    /// Of the writer.
+    pub writer: WriterOptions,
+}
+
+impl GrpcOptions {
+    /// The usual bounds.
+    #[must_use]
+    pub fn new(tenants: Vec<Slug>) -> Self {
+        Self {
+            tenants,
+            cadence_ms: 1_000,
+            handshake: Duration::from_secs(20),
+            patience: Duration::from_secs(30),
+            silence: Duration::from_secs(120),
+            probe: Duration::from_secs(15),
+            streams: 4_096,
+            writer: WriterOptions::default(),
+        }
+    }
+}
+
+impl GrpcState {
+    /// Starts the writer. To be called inside a runtime.
+    #[must_use]
+    pub fn new(
+        db: Db,
+        live: Live,
+        clock: Clock,
+        identity: Arc<Identity>,
+        options: GrpcOptions,
+    ) -> Self {
+        let writer = Writer::spawn(db.clone(), live.clone(), clock.clone(), options.writer);
+        let room = Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS)));
+        let registry = Registry::default();
+        Self { db, live, clock, identity, writer, options: Arc::new(options), registry, room }
+    }
+}
+
+/// The service with its message bound.
+#[must_use]
+pub fn service(state: GrpcState) -> TelemetryServer<TelemetryService> {
+    TelemetryServer::new(TelemetryService::new(state))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The service as a router without a fallback, to be merged with the pages'.
+#[must_use]
+pub fn routes(state: GrpcState) -> axum::Router {
+    let path = format!("/{}/{{*method}}", TelemetryServer::<TelemetryService>::NAME);
+    axum::Router::new().route_service(&path, service(state))
+}
+
+/// A cursor row as the rules know it.
+fn cursor_of(row: Option<CursorRow>) -> Cursor {
+    row.map_or(Cursor::START, |row| Cursor { sequence: row.sequence, head: Some(row.head_hash) })
+}

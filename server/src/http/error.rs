@@ -1,0 +1,71 @@
+//! What went wrong with a request, as a page or as a problem body (RFC 9457).
+
+use axum::Json;
+use axum::http::{StatusCode, header};
+use axum::response::{Html, IntoResponse, Response};
+use leasewatch_web::context::Context;
+use leasewatch_web::pages::error::{self as error_page, ErrorView, Problem};
+
+use super::visit::Visit;
+use crate::store::StoreError;
+
+/// Why a request is not answered as asked.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Fault {
+    /// Absent, or not the visitor's: the same answer.
+    #[error("nothing is here")]
+    NotFound,
+    /// A parameter, by name.
+    #[error("the parameter {0} cannot be understood")]
+    BadRequest(String),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A template.
+    #[error(transparent)]
+    Render(#[from] leasewatch_web::RenderError),
+}
+
+impl Fault {
+    fn view(&self) -> ErrorView {
+        match self {
+            Self::NotFound => ErrorView::new(Problem::NotFound, None),
+            Self::BadRequest(name) => ErrorView::new(Problem::BadRequest, Some(name.clone())),
+            Self::Store(StoreError::Unavailable(_)) => ErrorView::new(Problem::Unavailable, None),
+            Self::Store(_) | Self::Render(_) => ErrorView::new(Problem::Internal, None),
+        }
+    }
+
+    fn log(&self) {
+        if let Self::Store(_) | Self::Render(_) = self {
+            tracing::error!(error = %self, "a request failed");
+        }
+    }
+
+    /// The answer for people.
+    pub(super) fn page(&self, context: &Context) -> Response {
+        self.log();
+        let view = self.view();
+        let status = status(&view);
+        match error_page::render(&view, context) {
+            Ok(html) => (status, Html(html)).into_response(),
+            Err(_) => (status, "the server failed, and so did the page that says so\n").into_response(),
+        }
+    }
+
+    /// The answer for programs.
+    pub(super) fn problem(&self) -> Response {
+        self.log();
+        let view = self.view();
+        let headers = [(header::CONTENT_TYPE, "application/problem+json")];
+        (status(&view), headers, Json(view)).into_response()
+    }
+}
+
+fn status(view: &ErrorView) -> StatusCode {
+    StatusCode::from_u16(view.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+pub(super) async fn nothing_here(visit: Visit) -> Response {
+    Fault::NotFound.page(&visit.context)
+}

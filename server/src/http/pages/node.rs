@@ -1,0 +1,128 @@
+//! One node: what it is, how agent and clock are, a week of hours, what happened.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{Html, IntoResponse, Response};
+use leasewatch_core::id::NodeId;
+use leasewatch_core::segment::{Event, EventKind};
+use leasewatch_core::time::Period;
+use leasewatch_web::context::Context;
+use leasewatch_web::format::Datum;
+use leasewatch_web::pages::node::{AgentHealth, HostFacts, NodeGpu, NodeView, render};
+use leasewatch_web::path::{self, Route};
+
+use super::gpus::{self, NodeNow};
+use crate::http::Http;
+use crate::http::error::Fault;
+use crate::http::visit::Visit;
+use crate::store::{Scope, Tx, event, node, segment, tenant};
+
+/// Events on the page.
+const EVENTS: usize = 100;
+/// Events that are counted; beyond it the page says at least how many are left out.
+const EVENTS_COUNTED: u32 = 5_000;
+
+pub(in crate::http) async fn html(
+    State(http): State<Http>,
+    Path(id): Path<String>,
+    visit: Visit,
+) -> Response {
+    let answer = async {
+        let context = visit.checked(Route::Node(id.clone()))?;
+        Ok::<_, Fault>(render(&view(&http, &id, &context).await?, &context)?)
+    };
+    match answer.await {
+        Ok(page) => Html(page).into_response(),
+        Err(fault) => fault.page(&visit.at(Route::Node(id))),
+    }
+}
+
+pub(in crate::http) async fn json(
+    State(http): State<Http>,
+    Path(id): Path<String>,
+    visit: Visit,
+) -> Response {
+    let answer = async {
+        let context = visit.checked(Route::Node(id.clone()))?;
+        view(&http, &id, &context).await
+    };
+    match answer.await {
+        Ok(view) => Json(view).into_response(),
+        Err(fault) => fault.problem(),
+    }
+}
+
+async fn view(http: &Http, id: &str, context: &Context) -> Result<NodeView, Fault> {
+    let id: NodeId = id.parse().map_err(|_| Fault::NotFound)?;
+    let now = context.now;
+    let chosen = context.here.state.week.as_deref();
+    let week = path::week(chosen, context.zone, now)
+        .ok_or_else(|| Fault::BadRequest("week".to_owned()))?;
+    let mut tx = http.db.begin(Scope::Operator).await?;
+    let row = node::by_public_id(&mut tx, id).await?.ok_or(Fault::NotFound)?;
+    let node = NodeNow::of(http, row);
+    let hours = (week.start.hour(), week.end.plus_ms(-1).hour().next());
+    let gpus = gpus::of_node(&mut tx, http, &node, hours, now).await?;
+    let (events, events_left_out) = events(&mut tx, &node, week).await?;
+    let tenants = tenant::list(&mut tx).await?.len();
+    let host = event::last_of_kind(&mut tx, node.row.key, "host_seen").await?;
+    let agent = agent(&mut tx, &node).await?;
+    tx.commit().await?;
+    Ok(NodeView {
+        name: node.name(),
+        status: node.status(now),
+        tenant: (tenants > 1).then(|| node.row.tenant.to_string()),
+        provider: node.row.provider.to_string(),
+        enrolled_at: node.row.enrolled_at,
+        ended_at: node.row.retired_at,
+        host: host.and_then(|row| host_facts(row.event)),
+        agent,
+        gpus: gpus.into_iter().map(|gpu| NodeGpu { row: gpu.row, hours: gpu.cells }).collect(),
+        week,
+        events,
+        events_left_out,
+    })
+}
+
+/// The latest events of the week, newest first, and how many more it has.
+async fn events(tx: &mut Tx, node: &NodeNow, week: Period) -> Result<(Vec<Event>, i64), Fault> {
+    let rows = event::before(tx, node.row.key, week.end, EVENTS_COUNTED).await?;
+    let mut inside: Vec<Event> =
+        rows.into_iter().map(|row| row.event).filter(|event| event.at >= week.start).collect();
+    inside.reverse();
+    let left_out = inside.len().saturating_sub(EVENTS);
+    inside.truncate(EVENTS);
+    Ok((inside, i64::try_from(left_out).unwrap_or(i64::MAX)))
+}
+
+async fn agent(tx: &mut Tx, node: &NodeNow) -> Result<AgentHealth, Fault> {
+    let last = segment::head_before(tx, node.row.key, leasewatch_core::time::Timestamp::MAX).await?;
+    let started = event::last_of_kind(tx, node.row.key, "agent_started").await?;
+    let snapshot = node.snapshot.as_ref();
+    let clock = snapshot.and_then(|snapshot| snapshot.clock);
+    let said = last.as_ref().map(|row| row.head.agent_version.clone());
+    let recorded = last.as_ref().map(|row| row.head.period.end);
+    let spoke = snapshot.and_then(|snapshot| snapshot.frame.as_ref()).map(|frame| frame.at);
+    let backlog = spoke.zip(recorded).map(|(spoke, recorded)| spoke.since(recorded).max(0));
+    Ok(AgentHealth {
+        version: snapshot.and_then(|snapshot| snapshot.agent_version.clone()).or(said),
+        started_at: started.map(|row| row.event.at),
+        clock_offset_us: Datum::from(clock.map(|clock| clock.offset_ms.saturating_mul(1_000))),
+        clock_bound_us: Datum::from(clock.map(|clock| clock.bound_ms.saturating_mul(1_000))),
+        backlog_ms: Datum::from(backlog),
+        cadence_ms: Datum::from(last.map(|row| i64::from(row.head.cadence_ms))),
+    })
+}
+
+fn host_facts(event: Event) -> Option<HostFacts> {
+    let EventKind::HostSeen(host) = event.kind else { return None };
+    Some(HostFacts {
+        hostname: host.hostname,
+        kernel: host.kernel,
+        cpus: host.cpus,
+        memory_mib: host.memory_mib,
+        driver_version: host.driver_version,
+        cuda_version: host.cuda_version,
+        container: host.container,
+    })
+}

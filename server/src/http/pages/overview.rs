@@ -1,0 +1,193 @@
+//! The overview: is anything wrong, and what does the fleet do now?
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{Html, IntoResponse, Response};
+use leasewatch_core::segment::EventKind;
+use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp};
+use leasewatch_web::format::{Datum, Measured};
+use leasewatch_web::names::Standing;
+use leasewatch_web::pages::overview::{
+    Attention, FleetTotals, NodeLane, OverviewView, ProviderLane, Setup, Subject, TenantLane,
+    render,
+};
+use leasewatch_web::path::Route;
+
+use super::gpus::{self, GpuHours, NodeNow};
+use crate::http::Http;
+use crate::http::error::Fault;
+use crate::http::visit::Visit;
+use crate::store::{Scope, StoreError, Tx, event, node};
+
+/// Events per node in which XIDs are looked for.
+const EVENTS: u32 = 500;
+/// Below this coverage of the last 24 hours a node asks for attention, in percent.
+const LOW_COVERAGE_PCT: i64 = 80;
+
+pub(in crate::http) async fn html(State(http): State<Http>, visit: Visit) -> Response {
+    let answer = async {
+        let context = visit.checked(Route::Overview)?;
+        Ok::<_, Fault>(render(&view(&http, context.now).await?, &context)?)
+    };
+    match answer.await {
+        Ok(page) => Html(page).into_response(),
+        Err(fault) => fault.page(&visit.at(Route::Overview)),
+    }
+}
+
+pub(in crate::http) async fn json(State(http): State<Http>, visit: Visit) -> Response {
+    match view(&http, visit.context.now).await {
+        Ok(view) => Json(view).into_response(),
+        Err(error) => Fault::from(error).problem(),
+    }
+}
+
+/// Builds the view at `now`.
+pub(in crate::http) async fn view(http: &Http, now: Timestamp) -> Result<OverviewView, StoreError> {
+    let mut tx = http.db.begin(Scope::Operator).await?;
+    let mut lanes: BTreeMap<String, BTreeMap<String, Vec<NodeLane>>> = BTreeMap::new();
+    let mut attention = Vec::new();
+    let mut fleet = Sums::default();
+    for row in node::list(&mut tx).await? {
+        let node = NodeNow::of(http, row);
+        let day = gpus::strip_hours(now);
+        let gpus = gpus::of_node(&mut tx, http, &node, day, now).await?;
+        fleet.add(&node, &gpus);
+        attend(&mut tx, &node, &gpus, now, &mut attention).await?;
+        let providers = lanes.entry(node.row.tenant.to_string()).or_default();
+        providers.entry(node.row.provider.to_string()).or_default().push(NodeLane {
+            name: node.name(),
+            status: node.status(now),
+            gpus: gpus.into_iter().map(|gpu| gpu.row).collect(),
+        });
+    }
+    tx.commit().await?;
+    attention.sort_by_key(urgency);
+    let providers = |providers: BTreeMap<String, Vec<NodeLane>>| {
+        providers.into_iter().map(|(provider, nodes)| ProviderLane { provider, nodes }).collect()
+    };
+    let tenants = lanes.into_iter();
+    Ok(OverviewView {
+        totals: fleet.totals(),
+        attention,
+        tenants: tenants.map(|(tenant, p)| TenantLane { tenant, providers: providers(p) }).collect(),
+        setup: setup(http),
+    })
+}
+
+fn setup(http: &Http) -> Setup {
+    let address = &http.address;
+    Setup {
+        agent_command: format!("leasewatch-agent run --server http://{address} --name my-node"),
+        import_command: format!(
+            "leasewatch-server import nvidia-smi FILE --node my-node --server http://{address}"
+        ),
+    }
+}
+
+#[derive(Default)]
+struct Sums {
+    nodes_up: i64,
+    nodes_expected: i64,
+    gpus_live: i64,
+    gpus_expected: i64,
+    busy_pct: i64,
+    busy_count: i64,
+    power_mw: Option<i64>,
+    day: Measured,
+}
+
+impl Sums {
+    fn add(&mut self, node: &NodeNow, gpus: &[GpuHours]) {
+        for gpu in gpus {
+            self.day = self.day.plus(gpu.row.day);
+        }
+        let Standing::Live(state) = node.standing else { return };
+        self.nodes_expected += 1;
+        self.nodes_up += i64::from(state == leasewatch_core::delivery::NodeState::Up);
+        for GpuHours { row, .. } in gpus {
+            self.gpus_expected += 1;
+            if let Some(busy) = row.live.busy_pct.number() {
+                self.busy_pct += busy;
+                self.busy_count += 1;
+            }
+            if let Some(power) = row.live.power_draw_mw.number() {
+                self.power_mw = Some(self.power_mw.unwrap_or(0) + power);
+            }
+            let any = [row.live.busy_pct, row.live.power_draw_mw, row.live.temperature_c];
+            self.gpus_live += i64::from(any.iter().any(|value| value.number().is_some()));
+        }
+    }
+
+    fn totals(&self) -> FleetTotals {
+        let mean = (self.busy_count > 0).then(|| {
+            leasewatch_core::metering::divide_half_even(self.busy_pct.into(), self.busy_count.into())
+        });
+        FleetTotals {
+            gpus_live: self.gpus_live,
+            gpus_expected: self.gpus_expected,
+            nodes_up: self.nodes_up,
+            nodes_expected: self.nodes_expected,
+            busy_now_pct: Datum::from(mean.and_then(|mean| i64::try_from(mean).ok())),
+            power_now_mw: Datum::from(self.power_mw),
+            day: self.day,
+        }
+    }
+}
+
+async fn attend(
+    tx: &mut Tx,
+    node: &NodeNow,
+    gpus: &[GpuHours],
+    now: Timestamp,
+    list: &mut Vec<Attention>,
+) -> Result<(), StoreError> {
+    let Standing::Live(state) = node.standing else { return Ok(()) };
+    let mut push = |gpu: Option<u16>, at: Option<Timestamp>, subject: Subject| {
+        list.push(Attention { node: node.name(), gpu, at, subject });
+    };
+    if let leasewatch_core::delivery::NodeState::Unknown(_) = state {
+        let at = node.status(now).last_heard_at;
+        push(None, at, Subject::NodeUnknown { standing: node.standing });
+    }
+    for gpu in gpus {
+        if gpu.row.lost {
+            push(Some(gpu.row.number), None, Subject::GpuLost);
+        }
+        if gpu.row.stalled {
+            push(Some(gpu.row.number), None, Subject::CollectorStalled);
+        }
+    }
+    let day = gpus.iter().fold(Measured::default(), |sum, gpu| sum.plus(gpu.row.day));
+    let enough = day.enrolled_ms > HOUR_MS;
+    if enough && day.measured_ms < day.enrolled_ms / 100 * LOW_COVERAGE_PCT {
+        push(None, None, Subject::LowCoverage { day });
+    }
+    let period = Period::new(now.plus_ms(-DAY_MS), now);
+    let mut xids: BTreeMap<(Option<u16>, i64), (i64, Timestamp)> = BTreeMap::new();
+    for row in event::of_node(tx, node.row.key, period, EVENTS).await? {
+        if let EventKind::Xid { code } = row.event.kind {
+            let uuid = row.event.gpu.map(|gpu| gpu.to_string());
+            let number = gpus.iter().find(|gpu| Some(&gpu.row.uuid) == uuid.as_ref());
+            let entry = xids.entry((number.map(|gpu| gpu.row.number), code));
+            let (count, last) = entry.or_insert((0, row.event.at));
+            (*count, *last) = (*count + 1, (*last).max(row.event.at));
+        }
+    }
+    for ((gpu, code), (count, last)) in xids {
+        push(gpu, Some(last), Subject::Xid { code, count });
+    }
+    Ok(())
+}
+
+fn urgency(attention: &Attention) -> u8 {
+    match attention.subject {
+        Subject::GpuLost => 0,
+        Subject::NodeUnknown { .. } => 1,
+        Subject::CollectorStalled => 2,
+        Subject::Xid { .. } => 3,
+        Subject::LowCoverage { .. } => 4,
+    }
+}

@@ -1,0 +1,14 @@
+//! The leasewatch server: everything behind the port, as modules that only `main` puts together.
+
+pub mod clock;
+pub mod config;
+pub mod demo;
+pub mod embedded_postgres;
+pub mod grpc;
+pub mod http;
+pub mod identity;
+pub mod import;
+pub mod jobs;
+pub mod live;
+pub mod serve;
+pub mod store;

@@ -1,0 +1,40 @@
+//! PostgreSQL: the only place with SQL.
+//!
+//! Plain functions, one module per noun, over a [`Tx`] that [`Db::begin`] opened in a [`Scope`].
+//! The scope decides the database role, so what a caller may see is not up to the query: a query
+//! without a scope does not compile, and one with the wrong scope is refused by the database.
+//!
+//! Rules:
+//! 1. Queries are checked at compile time against the migrated schema (`scripts/sqlx-prepare`
+//!    writes `.sqlx`); the two places that build SQL text are [`Db::begin`] and `migration`.
+//! 2. A row becomes a value of `leasewatch_core` or an error that names table and column.
+//! 3. Nothing here knows the time, the network, or what the data means.
+
+mod column;
+mod db;
+mod error;
+mod migration;
+mod preflight;
+
+pub mod chain;
+pub mod event;
+pub mod gpu;
+pub mod hour;
+pub mod hour_work;
+pub mod job_status;
+pub mod liveness;
+pub mod node;
+pub mod partition;
+pub mod provider;
+pub mod segment;
+pub mod session;
+pub mod slot;
+pub mod tenant;
+
+pub use db::{Db, Scope, Tx};
+pub use error::StoreError;
+pub use migration::{create_database, migrate};
+pub use node::NodeKey;
+pub use preflight::{Durability, PreflightError, preflight};
+pub use provider::ProviderKey;
+pub use tenant::TenantKey;

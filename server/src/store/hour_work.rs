@@ -1,0 +1,118 @@
+//! The queue of hours to meter. A node and hour stands in it once.
+
+use leasewatch_core::time::Hour;
+
+use super::column::{fitted, hour_column};
+use super::{NodeKey, StoreError, Tx};
+
+/// Why an hour has to be metered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WorkReason {
+    /// Data arrived.
+    Data = 1,
+    /// The hour ended.
+    Ended = 2,
+    /// It was looked at and has to be looked at again.
+    Again = 3,
+}
+
+/// Puts hours of a node into the queue; those that are in it stay. Scope: ingest or worker.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn add(
+    tx: &mut Tx,
+    key: NodeKey,
+    hours: &[Hour],
+    reason: WorkReason,
+) -> Result<(), StoreError> {
+    let (tenant, node) = key.columns();
+    let mut hours = hours.iter().map(|hour| hour_column(*hour)).collect::<Result<Vec<_>, _>>()?;
+    // One order for everybody, so that two writers never wait for each other in a circle.
+    hours.sort_unstable();
+    sqlx::query!(
+        "insert into hour_work (tenant_id, node_id, hour, reason)
+        select $1, $2, hour, $4 from unnest($3::int[]) as hour on conflict do nothing",
+        tenant,
+        node,
+        &hours,
+        i16::from(reason as u8)
+    )
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// Takes up to `limit` hours before `before` out of the queue, the oldest first, passing over those
+/// that another transaction has taken. Rolled back, they are in it again. Keep the transaction
+/// short: an insert of the same hour waits for its end. Scope: worker.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn take(
+    tx: &mut Tx,
+    before: Hour,
+    limit: u32,
+) -> Result<Vec<(NodeKey, Hour)>, StoreError> {
+    let rows = sqlx::query!(
+        "with taken as materialized (
+            select tenant_id, node_id, hour from hour_work where hour < $2
+            order by hour, tenant_id, node_id limit $1 for update skip locked
+        )
+        delete from hour_work w using taken t
+        where w.tenant_id = t.tenant_id and w.node_id = t.node_id and w.hour = t.hour
+        returning w.tenant_id, w.node_id, w.hour",
+        i64::from(limit),
+        hour_column(before)?
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    let mut taken: Vec<_> = rows
+        .into_iter()
+        .map(|row| (NodeKey::new(row.tenant_id, row.node_id), Hour(i64::from(row.hour))))
+        .collect();
+    taken.sort_unstable_by_key(|(node, hour)| (*hour, *node));
+    Ok(taken)
+}
+
+/// Puts the ended hours of nodes that are expected to report into the queue: those from a node's
+/// last record (or its enrolment) up to `last`, at most 100 days. This is how the hours of a silent
+/// node are metered. Scope: worker.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn add_ended(tx: &mut Tx, last: Hour) -> Result<u64, StoreError> {
+    const DAYS_MAX: i32 = 100;
+    let last = hour_column(last)?;
+    let added = sqlx::query!(
+        "insert into hour_work (tenant_id, node_id, hour, reason)
+        select n.tenant_id, n.node_id, ended.hour, $2
+        from node n
+        cross join lateral (
+            select max(r.hour) as hour from hour_record r
+            where r.tenant_id = n.tenant_id and r.node_id = n.node_id and r.hour >= $3
+        ) as closed
+        cross join lateral generate_series(
+            greatest((n.enrolled_at / 3600000)::int, closed.hour + 1, $3), $1
+        ) as ended (hour)
+        where n.retired_at is null
+        on conflict do nothing",
+        last,
+        i16::from(WorkReason::Ended as u8),
+        last - DAYS_MAX * 24
+    )
+    .execute(tx.connection())
+    .await?;
+    Ok(added.rows_affected())
+}
+
+/// How many hours wait.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn waiting(tx: &mut Tx) -> Result<u64, StoreError> {
+    let count = sqlx::query_scalar!(r#"select count(*) as "count!" from hour_work"#);
+    let count = count.fetch_one(tx.connection()).await?;
+    fitted(count, "number of hours")
+}

@@ -1,0 +1,230 @@
+//! Segments: the head's columns and signature, and the blocks as exact bytes.
+
+mod block;
+mod head;
+
+use leasewatch_core::evidence::chain::Head;
+use leasewatch_core::id::{ChainId, Hash, Sequence};
+use leasewatch_core::time::{Period, Timestamp};
+
+pub use block::{BlockRow, NewBlock, Place, blocks, blocks_of, insert_blocks, resident_before};
+use head::Row;
+
+use super::chain::sequence_column;
+use super::column::{Column, fitted};
+use super::{NodeKey, StoreError, Tx};
+
+/// A verified head to store.
+#[derive(Debug, Clone, Copy)]
+pub struct NewSegment<'a> {
+    /// Whose it is. The head's tenant, node and origin were compared with its row.
+    pub node: NodeKey,
+    /// What was signed.
+    pub head: &'a Head,
+    /// [`Head::hash`] of it.
+    pub hash: Hash,
+    /// Over the head's statement.
+    pub signature: &'a [u8; 64],
+    /// Server time.
+    pub received_at: Timestamp,
+}
+
+/// A stored head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeadRow {
+    /// What was signed, regenerated from the columns: its statement is byte for byte what came.
+    pub head: Head,
+    /// Its hash, compared with the regenerated statement.
+    pub hash: Hash,
+    /// The signature.
+    pub signature: [u8; 64],
+    /// When it was stored, by the server's clock.
+    pub received_at: Timestamp,
+}
+
+/// The columns of a [`Row`], with the condition and order that follow them.
+macro_rules! select_heads {
+    ($rest:literal, $($argument:expr),*) => {
+        sqlx::query_as!(
+            Row,
+            "select t.slug as tenant, n.public_id, s.chain_id, s.epoch_id, s.life_unit_id, s.sequence,
+                s.started_at, s.ended_at, s.cadence_ms, s.origin, s.gpu_count, s.block_count, s.root,
+                s.previous, s.clock_wall_at, s.clock_boot_ms, s.clock_offset_ms, s.clock_bound_ms,
+                s.clock_source, s.checkpoint_size, s.checkpoint_root, s.agent_version, s.agent_digest,
+                s.head_hash, s.signature, s.received_at
+            from segment s
+            join node n on n.tenant_id = s.tenant_id and n.node_id = s.node_id
+            join tenant t on t.tenant_id = s.tenant_id
+            where s.tenant_id = $1 and s.node_id = $2 " + $rest,
+            $($argument),*
+        )
+    };
+}
+
+/// Stores a head. Scope: ingest, after `chain::lock_cursor`.
+///
+/// # Errors
+/// [`StoreError::NoPartition`] for a day that nobody ensured; [`StoreError::Constraint`] for a
+/// segment that is stored already.
+pub async fn insert(tx: &mut Tx, new: &NewSegment<'_>) -> Result<(), StoreError> {
+    let (tenant, node) = new.node.columns();
+    let head = new.head;
+    let checkpoint_size =
+        head.checkpoint.map(|c| fitted::<_, i64>(c.size, "checkpoint size")).transpose()?;
+    sqlx::query!(
+        "insert into segment (tenant_id, node_id, chain_id, sequence, started_at, ended_at, epoch_id,
+            life_unit_id, cadence_ms, origin, gpu_count, block_count, root, previous, clock_wall_at,
+            clock_boot_ms, clock_offset_ms, clock_bound_ms, clock_source, checkpoint_size,
+            checkpoint_root, agent_version, agent_digest, head_hash, signature, received_at)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
+            $20, $21, $22, $23, $24, $25, $26)",
+        tenant,
+        node,
+        &head.chain.0,
+        sequence_column(head.sequence)?,
+        head.period.start.0,
+        head.period.end.0,
+        &head.epoch.0,
+        &head.life_unit.0,
+        fitted::<_, i32>(head.cadence_ms, "cadence")?,
+        head.origin.name(),
+        i32::from(head.gpu_count),
+        i32::from(head.block_count),
+        &head.root.0,
+        head.previous.as_ref().map(|hash| &hash.0[..]),
+        head.clock.anchor_wall.0,
+        head.clock.anchor_boot_ms,
+        head.clock.offset_ms,
+        head.clock.bound_ms,
+        head.clock.source.name(),
+        checkpoint_size,
+        head.checkpoint.as_ref().map(|checkpoint| &checkpoint.root.0[..]),
+        head.agent_version,
+        head.agent_digest.as_ref().map(|hash| &hash.0[..]),
+        &new.hash.0,
+        new.signature,
+        new.received_at.0
+    )
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// The heads whose time overlaps `period`, by time. A head that only touches it is not among them:
+/// it is what [`head_before`] or [`head_after`] finds.
+///
+/// # Errors
+/// [`StoreError::Inconsistent`] when a row does not regenerate the statement that was signed.
+pub async fn heads(
+    tx: &mut Tx,
+    key: NodeKey,
+    period: Period,
+) -> Result<Vec<HeadRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    select_heads!(
+        "and s.ended_at > $3 and s.ended_at <= $5 and s.started_at < $4
+        order by s.started_at, s.ended_at, s.chain_id, s.sequence",
+        tenant,
+        node,
+        period.start.0,
+        period.end.0,
+        latest_end(period)
+    )
+    .fetch_all(tx.connection())
+    .await?
+    .into_iter()
+    .map(TryInto::try_into)
+    .collect()
+}
+
+/// The head that ends last among those that end at or before `at`.
+///
+/// # Errors
+/// As [`heads`].
+pub async fn head_before(
+    tx: &mut Tx,
+    key: NodeKey,
+    at: Timestamp,
+) -> Result<Option<HeadRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    select_heads!(
+        "and s.ended_at <= $3 order by s.ended_at desc, s.chain_id desc, s.sequence desc limit 1",
+        tenant,
+        node,
+        at.0
+    )
+    .fetch_optional(tx.connection())
+    .await?
+    .map(TryInto::try_into)
+    .transpose()
+}
+
+/// The head that ends first among those that start at or after `at`.
+///
+/// # Errors
+/// As [`heads`].
+pub async fn head_after(
+    tx: &mut Tx,
+    key: NodeKey,
+    at: Timestamp,
+) -> Result<Option<HeadRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    select_heads!(
+        "and s.ended_at >= $3 and s.started_at >= $3
+        order by s.ended_at, s.chain_id, s.sequence limit 1",
+        tenant,
+        node,
+        at.0
+    )
+    .fetch_optional(tx.connection())
+    .await?
+    .map(TryInto::try_into)
+    .transpose()
+}
+
+/// The hash of the head that is stored under a sequence; `None` when it was dropped, never came or
+/// is no longer kept.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn hash_at(
+    tx: &mut Tx,
+    key: NodeKey,
+    chain: ChainId,
+    sequence: Sequence,
+) -> Result<Option<Hash>, StoreError> {
+    let (tenant, node) = key.columns();
+    let hash = sqlx::query_scalar!(
+        "select head_hash from segment
+        where tenant_id = $1 and node_id = $2 and chain_id = $3 and sequence = $4",
+        tenant,
+        node,
+        &chain.0,
+        sequence_column(sequence)?
+    )
+    .fetch_optional(tx.connection())
+    .await?;
+    hash.map(|hash| Column("segment", "head_hash").array(&hash).map(Hash)).transpose()
+}
+
+/// The end of what is stored of a node.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn recorded_until(tx: &mut Tx, key: NodeKey) -> Result<Option<Timestamp>, StoreError> {
+    let (tenant, node) = key.columns();
+    let end = sqlx::query_scalar!(
+        "select ended_at from segment where tenant_id = $1 and node_id = $2
+        order by ended_at desc limit 1",
+        tenant,
+        node
+    );
+    Ok(end.fetch_optional(tx.connection()).await?.map(Timestamp))
+}
+
+/// The latest end that a segment overlapping `period` can have. Without it the database would look
+/// into each later partition. A segment spans a day at most, and its first weight some hours.
+fn latest_end(period: Period) -> i64 {
+    const LONGEST_MS: i64 = 2 * leasewatch_core::time::DAY_MS;
+    period.end.plus_ms(LONGEST_MS).0
+}

@@ -1,0 +1,93 @@
+//! The places of a node that GPUs sit in.
+
+use leasewatch_core::id::{BusId, SlotNo};
+use leasewatch_core::time::Timestamp;
+
+use super::column::{Column, fitted};
+use super::{NodeKey, StoreError, Tx};
+
+const SLOT_NO: Column = Column("slot", "slot_no");
+
+/// A slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotRow {
+    /// Its number within the node.
+    pub slot: SlotNo,
+    /// The place.
+    pub bus_id: BusId,
+    /// When it was first seen, by the node's clock.
+    pub first_seen_at: Timestamp,
+}
+
+/// The number of a place; a new place gets the next number. The caller holds a lock of the node's
+/// chain, so two transactions never number slots of one node at once. Scope: ingest.
+///
+/// # Errors
+/// [`StoreError::Constraint`] when two transactions did so all the same.
+pub async fn bind(
+    tx: &mut Tx,
+    key: NodeKey,
+    bus_id: &BusId,
+    at: Timestamp,
+) -> Result<SlotNo, StoreError> {
+    let (tenant, node) = key.columns();
+    let known = sqlx::query_scalar!(
+        "select slot_no from slot where tenant_id = $1 and node_id = $2 and bus_id = $3",
+        tenant,
+        node,
+        bus_id.as_str()
+    )
+    .fetch_optional(tx.connection())
+    .await?;
+    let number = match known {
+        Some(number) => number,
+        None => {
+            sqlx::query_scalar!(
+                "insert into slot (tenant_id, node_id, slot_no, bus_id, first_seen_at)
+                select $1, $2, (coalesce(max(slot_no), -1) + 1)::smallint, $3, $4
+                from slot where tenant_id = $1 and node_id = $2
+                returning slot_no",
+                tenant,
+                node,
+                bus_id.as_str(),
+                at.0
+            )
+            .fetch_one(tx.connection())
+            .await?
+        }
+    };
+    slot_no(number)
+}
+
+/// The slots of a node, by number.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<SlotRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let rows = sqlx::query!(
+        "select slot_no, bus_id, first_seen_at from slot
+        where tenant_id = $1 and node_id = $2 order by slot_no",
+        tenant,
+        node
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            Ok(SlotRow {
+                slot: slot_no(row.slot_no)?,
+                bus_id: Column("slot", "bus_id").parsed(&row.bus_id)?,
+                first_seen_at: Timestamp(row.first_seen_at),
+            })
+        })
+        .collect()
+}
+
+pub(super) fn slot_no(number: i16) -> Result<SlotNo, StoreError> {
+    SLOT_NO.number(number).map(SlotNo)
+}
+
+pub(super) fn slot_column(slot: SlotNo) -> Result<i16, StoreError> {
+    fitted(slot.0, "slot number")
+}

@@ -1,0 +1,22 @@
+//! The store on real PostgreSQL: what each role may see and do, what survives, what is refused.
+
+mod support;
+
+#[path = "store/fixture.rs"]
+mod fixture;
+#[path = "store/hours.rs"]
+mod hours;
+#[path = "store/launcher.rs"]
+mod launcher;
+#[path = "store/migrations.rs"]
+mod migrations;
+#[path = "store/nodes.rs"]
+mod nodes;
+#[path = "store/schema.rs"]
+mod schema;
+#[path = "store/segments.rs"]
+mod segments;
+#[path = "store/transactions.rs"]
+mod transactions;
+#[path = "store/traps.rs"]
+mod traps;

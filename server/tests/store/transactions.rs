@@ -1,0 +1,90 @@
+//! Cancelled callers and the pool.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Waker};
+
+use leasewatch_server::store::job_status::{self, JobOutcome, JobStatus};
+use leasewatch_server::store::{Db, Scope, StoreError};
+
+use crate::fixture::AT;
+use crate::support;
+
+fn status(job: &str) -> JobStatus {
+    JobStatus {
+        job: job.to_owned(),
+        started_at: AT,
+        finished_at: None,
+        outcome: JobOutcome::Running,
+        message: None,
+        items: 0,
+    }
+}
+
+async fn write(db: &Db, job: &str) -> Result<(), StoreError> {
+    let mut tx = db.begin(Scope::Worker).await?;
+    job_status::write(&mut tx, &status(job)).await?;
+    tx.commit().await
+}
+
+/// Polls a future `times` times, letting the runtime work between, and drops it.
+async fn cancel_after(work: impl Future, times: usize) {
+    let mut work = pin!(work);
+    for _ in 0..times {
+        if work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// What sqlx 0.9 does to a pool whose `begin` is cancelled: the next user's rows were acknowledged
+/// and gone. With a pool of one, whoever comes next gets that very connection.
+#[tokio::test]
+async fn an_acknowledged_row_is_there_whatever_was_cancelled_before_it() {
+    let test = support::database().await;
+    let single = Db::connect(&test.url, 1).await.unwrap();
+    let mut acknowledged = Vec::new();
+    for times in 0..60 {
+        cancel_after(single.begin(Scope::Ingest), times % 12).await;
+        cancel_after(write(&single, "cancelled"), times).await;
+        let job = format!("job_{times:02}");
+        write(&single, &job).await.unwrap();
+        acknowledged.push(job);
+    }
+    let mut tx = test.db.begin(Scope::Operator).await.unwrap();
+    let rows = job_status::list(&mut tx).await.unwrap();
+    let stored: Vec<_> = rows.into_iter().map(|row| row.job).filter(|job| job != "cancelled").collect();
+    assert_eq!(stored, acknowledged);
+}
+
+#[tokio::test]
+async fn a_commit_goes_through_although_its_caller_is_gone() {
+    let test = support::database().await;
+    let single = Db::connect(&test.url, 1).await.unwrap();
+    let mut tx = single.begin(Scope::Worker).await.unwrap();
+    job_status::write(&mut tx, &status("orphan")).await.unwrap();
+    cancel_after(tx.commit(), 1).await;
+    // The pool has one connection, so this waits until the commit is over.
+    let mut tx = single.begin(Scope::Operator).await.unwrap();
+    assert_eq!(job_status::list(&mut tx).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_dropped_transaction_is_rolled_back() {
+    let test = support::database().await;
+    let single = Db::connect(&test.url, 1).await.unwrap();
+    let mut tx = single.begin(Scope::Worker).await.unwrap();
+    job_status::write(&mut tx, &status("dropped")).await.unwrap();
+    drop(tx);
+    let mut tx = single.begin(Scope::Operator).await.unwrap();
+    assert!(job_status::list(&mut tx).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_scope_that_may_not_write_is_told_so() {
+    let test = support::database().await;
+    let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
+    let refused = job_status::write(&mut tx, &status("x")).await;
+    assert!(matches!(refused, Err(StoreError::Denied(_))), "{refused:?}");
+}

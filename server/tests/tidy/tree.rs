@@ -1,0 +1,143 @@
+//! The files of the repository, and the list of violations that a rule finds in them.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::code::{self, code_only};
+
+/// Folders that hold no source of ours. Folders whose name begins with a dot are looked into only
+/// where [`HIDDEN`] says so.
+const SKIPPED: [&str; 3] = ["target", "node_modules", "proptest-regressions"];
+const HIDDEN: [&str; 3] = [".ci", ".config", ".cargo"];
+
+/// One text file.
+pub struct SourceFile {
+    /// Relative to the repository, with `/`.
+    pub path: String,
+    pub text: String,
+    /// For Rust: `text` with comments and the contents of strings blanked. Else empty.
+    pub code: String,
+}
+
+impl SourceFile {
+    pub fn is_rust(&self) -> bool {
+        self.path.ends_with(".rs")
+    }
+
+    /// Lines before the inline test module; all of them where there is none.
+    pub fn lines_without_tests(&self) -> usize {
+        code::first_test_line(&self.code).unwrap_or_else(|| self.text.lines().count())
+    }
+
+    /// The code before the inline test module.
+    pub fn code_without_tests(&self) -> &str {
+        let end = match code::first_test_line(&self.code) {
+            Some(line) => self.code.split_inclusive('\n').take(line).map(str::len).sum(),
+            None => self.code.len(),
+        };
+        &self.code[..end]
+    }
+}
+
+/// Every text file of the repository, by path.
+pub struct Tree {
+    root: PathBuf,
+    pub files: Vec<SourceFile>,
+    test_modules: Vec<String>,
+}
+
+impl Tree {
+    pub fn read() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut files = Vec::new();
+        collect(&root, &root, &mut files);
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        let test_modules = files.iter().flat_map(test_modules_of).collect();
+        Self { root, files, test_modules }
+    }
+
+    /// The text of a file that has to exist.
+    pub fn text(&self, path: &str) -> &str {
+        let found = self.files.iter().find(|file| file.path == path);
+        found.map_or_else(|| panic!("{path}: the file is missing"), |file| &file.text)
+    }
+
+    pub fn exists(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// Rust files below `prefix`.
+    pub fn rust<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a SourceFile> {
+        self.files.iter().filter(move |file| file.is_rust() && file.path.starts_with(prefix))
+    }
+
+    /// True for integration tests and for files that only `#[cfg(test)] mod name;` includes.
+    pub fn is_test(&self, file: &SourceFile) -> bool {
+        file.path.contains("/tests/")
+            || file.path.contains("/benches/")
+            || self.test_modules.iter().any(|module| {
+                file.path
+                    .strip_prefix(module)
+                    .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+            })
+    }
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) {
+    let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_dir() {
+            let hidden = name.starts_with('.') && !HIDDEN.contains(&name.as_str());
+            if !hidden && !SKIPPED.contains(&name.as_str()) {
+                collect(root, &entry.path(), files);
+            }
+        } else if kind.is_file() {
+            // Pictures and other bytes are no text and have no rules here.
+            let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+            let path = relative(root, &entry.path());
+            let code = if path.ends_with(".rs") { code_only(&text) } else { String::new() };
+            files.push(SourceFile { path, text, code });
+        }
+    }
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let parts = path.strip_prefix(root).unwrap_or(path).components();
+    parts.map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}
+
+/// Paths without `.rs` of the modules that `file` includes in tests only.
+fn test_modules_of(file: &SourceFile) -> Vec<String> {
+    let stem = file.path.strip_suffix(".rs").unwrap_or(&file.path);
+    let folder = match stem.rsplit_once('/') {
+        Some((folder, "lib" | "main" | "mod")) => folder,
+        _ => stem,
+    };
+    let lines: Vec<&str> = file.code.lines().map(str::trim).collect();
+    lines
+        .windows(2)
+        .filter(|pair| pair[0] == "#[cfg(test)]")
+        .filter_map(|pair| pair[1].strip_prefix("mod ")?.strip_suffix(';'))
+        .map(|name| format!("{folder}/{name}"))
+        .collect()
+}
+
+/// What a rule found.
+#[derive(Default)]
+pub struct Violations(Vec<String>);
+
+impl Violations {
+    /// `line` counts from 1.
+    pub fn add(&mut self, path: &str, line: usize, message: impl Display) {
+        self.0.push(format!("{path}:{line}: {message}"));
+    }
+
+    /// Fails the test with everything that was found.
+    pub fn report(self) {
+        let count = self.0.len();
+        assert!(count == 0, "{count} violation(s)\n{}\n", self.0.join("\n"));
+    }
+}

@@ -1,0 +1,292 @@
+//! `hours.csv`: one row per revision of an hour record, RFC 4180, UTC, integers only.
+//!
+//! Rows are appended to a buffer, so a month of a fleet streams. A text that a spreadsheet would
+//! run as a formula is defused with a leading apostrophe, control characters are dropped. What is not known is an empty cell,
+//! never a zero.
+
+use std::fmt::{Display, Write as _};
+
+use leasewatch_core::id::clean_text;
+use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
+use leasewatch_core::sample::Metric;
+
+/// The byte order mark, to be sent before [`header`] when a spreadsheet needs it.
+pub const BOM: &str = "\u{feff}";
+/// The media type.
+pub const CONTENT_TYPE: &str = "text/csv; charset=utf-8; header=present";
+
+/// Percentiles of utilization, in thousandths.
+const PERCENTILES: [u16; 5] = [50, 500, 900, 950, 990];
+
+/// Throttle counters by the name of their reason.
+const THROTTLES: [(&str, Metric); 5] = [
+    ("sw_power", Metric::ThrottleSwPower),
+    ("sw_thermal", Metric::ThrottleSwThermal),
+    ("hw_thermal", Metric::ThrottleHwThermal),
+    ("hw_power_brake", Metric::ThrottleHwPowerBrake),
+    ("sync_boost", Metric::ThrottleSyncBoost),
+];
+
+/// An hour record with its names.
+#[derive(Debug, Clone, Copy)]
+pub struct HourRow<'a> {
+    /// The tenant's slug.
+    pub tenant: &'a str,
+    /// The provider's slug.
+    pub provider: &'a str,
+    /// The node's public id.
+    pub node: &'a str,
+    /// The name it enrolled with.
+    pub node_name: &'a str,
+    /// The GPU's place within the node.
+    pub slot: u16,
+    /// Product name, if an inventory came.
+    pub gpu_model: Option<&'a str>,
+    /// The revision, from 1.
+    pub revision: u32,
+    /// Whether the record can still change.
+    pub state: HourState,
+    /// Hash of the record's statement, hex; `None` while it is open.
+    pub row_hash: Option<&'a str>,
+    /// What was measured.
+    pub record: &'a HourRecord,
+}
+
+/// Appends the first line: the names of the columns.
+pub fn header(out: &mut String) {
+    let mut line = Line { out, first: true };
+    for name in [
+        "tenant", "provider", "node", "node_name", "slot", "gpu_uuid", "gpu_model", "hour_utc",
+        "revision", "state", "origin", "enrolled_ms", "measured_ms", "busy_pct_ms",
+        "util_mean_ppm", "coverage_ppm", "util_lo_ppm", "util_hi_ppm",
+    ] {
+        line.raw(name);
+    }
+    for per_mille in PERCENTILES {
+        line.raw(format_args!("util_p{:02}_pct", per_mille / 10));
+    }
+    for name in ["grade", "samples", "conflicts", "max_gap_ms"] {
+        line.raw(name);
+    }
+    for cause in GapCause::ALL {
+        line.raw(format_args!("gap_{}_ms", cause.name()));
+    }
+    line.raw("energy_mj");
+    line.raw("energy_covered_ms");
+    for (reason, _) in THROTTLES {
+        line.raw(format_args!("throttle_{reason}_ms"));
+    }
+    for name in [
+        "ecc_corrected", "ecc_uncorrected", "pcie_replays", "xid_count", "sources",
+        "gpu_count_min", "clock_offset_max_ms", "clock_bound_max_ms", "row_hash",
+    ] {
+        line.raw(name);
+    }
+    line.end();
+}
+
+/// Appends one row.
+pub fn append(out: &mut String, row: &HourRow<'_>) {
+    let mut line = Line { out, first: true };
+    let record = row.record;
+    line.text(row.tenant);
+    line.text(row.provider);
+    line.text(row.node);
+    line.text(row.node_name);
+    line.raw(row.slot);
+    line.text(record.gpu.as_str());
+    line.text(row.gpu_model.unwrap_or(""));
+    line.raw(record.hour);
+    line.raw(row.revision);
+    line.raw(row.state.name());
+    line.raw(record.origin.name());
+    utilization(&mut line, record);
+    counters(&mut line, record);
+    line.text(&source_names(record));
+    line.optional(record.gpu_count_min);
+    line.optional(record.clock_offset_max_ms);
+    line.optional(record.clock_bound_max_ms);
+    line.text(row.row_hash.unwrap_or(""));
+    line.end();
+}
+
+fn utilization(line: &mut Line<'_>, record: &HourRecord) {
+    let sum = record.sum();
+    line.raw(sum.enrolled_ms);
+    line.raw(sum.measured_ms());
+    line.raw(sum.histogram.busy_pct_ms());
+    line.optional(sum.mean().map(|ppm| ppm.0));
+    line.optional(sum.coverage().map(|ppm| ppm.0));
+    let bounds = sum.bounds();
+    line.optional(bounds.map(|(low, _)| low.0));
+    line.optional(bounds.map(|(_, high)| high.0));
+    for per_mille in PERCENTILES {
+        line.optional(sum.histogram.percentile(per_mille));
+    }
+    line.optional(sum.grade().map(Grade::letter));
+    line.raw(record.samples);
+    line.raw(record.conflicts);
+    line.raw(record.max_gap_ms);
+    for cause in GapCause::ALL {
+        line.raw(sum.gaps.ms(cause));
+    }
+}
+
+fn counters(line: &mut Line<'_>, record: &HourRecord) {
+    let energy = record.counter(Metric::Energy);
+    line.optional(energy.map(|counter| counter.delta));
+    line.optional(energy.map(|counter| counter.covered_ms));
+    for (_, metric) in THROTTLES {
+        line.optional(record.counter(metric).map(|counter| counter.delta / 1_000_000));
+    }
+    for metric in [Metric::EccCorrected, Metric::EccUncorrected, Metric::PcieReplays] {
+        line.optional(record.counter(metric).map(|counter| counter.delta));
+    }
+    line.raw(record.xids);
+}
+
+fn source_names(record: &HourRecord) -> String {
+    let names: Vec<&str> = record.sources.iter().map(|source| source.name()).collect();
+    names.join(" ")
+}
+
+struct Line<'a> {
+    out: &'a mut String,
+    first: bool,
+}
+
+impl Line<'_> {
+    /// A number, or a name of our own that needs no quoting.
+    fn raw(&mut self, value: impl Display) {
+        self.separate();
+        // Writing to a string cannot fail.
+        let _ = write!(self.out, "{value}");
+    }
+
+    fn optional(&mut self, value: Option<impl Display>) {
+        match value {
+            Some(value) => self.raw(value),
+            None => self.separate(),
+        }
+    }
+
+    /// Text from elsewhere: without control characters, defused, and quoted where it must be.
+    fn text(&mut self, text: &str) {
+        self.separate();
+        let text = clean_text(text, usize::MAX);
+        let defuse = text.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+        let quote = text.contains([',', '"']);
+        if quote {
+            self.out.push('"');
+        }
+        if defuse {
+            self.out.push('\'');
+        }
+        if quote {
+            self.out.push_str(&text.replace('"', "\"\""));
+            self.out.push('"');
+        } else {
+            self.out.push_str(&text);
+        }
+    }
+
+    fn separate(&mut self) {
+        if !std::mem::replace(&mut self.first, false) {
+            self.out.push(',');
+        }
+    }
+
+    fn end(self) {
+        self.out.push_str("\r\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasewatch_core::id::GpuUuid;
+    use leasewatch_core::metering::CounterDelta;
+    use leasewatch_core::segment::Origin;
+    use leasewatch_core::time::Timestamp;
+
+    fn record() -> HourRecord {
+        let hour = Timestamp::parse_iso("2026-08-01T03:00:00Z").unwrap().hour();
+        HourRecord::empty(hour, GpuUuid::new("GPU-1").unwrap(), Origin::Measured)
+    }
+
+    fn cells(record: &HourRecord, node_name: &str) -> Vec<(String, String)> {
+        let mut text = String::new();
+        header(&mut text);
+        let row = HourRow {
+            tenant: "default",
+            provider: "demo",
+            node: "00",
+            node_name,
+            slot: 3,
+            gpu_model: None,
+            revision: 1,
+            state: HourState::Sealed,
+            row_hash: None,
+            record,
+        };
+        append(&mut text, &row);
+        let (names, values) = text.split_once("\r\n").unwrap();
+        let values = values.strip_suffix("\r\n").unwrap();
+        assert_eq!(names.split(',').count(), values.split(',').count());
+        names.split(',').map(str::to_owned).zip(values.split(',').map(str::to_owned)).collect()
+    }
+
+    fn cell(cells: &[(String, String)], name: &str) -> String {
+        cells.iter().find(|(column, _)| column == name).unwrap().1.clone()
+    }
+
+    #[test]
+    fn a_measured_hour() {
+        let mut record = record();
+        record.enrolled_ms = 3_600_000;
+        record.histogram.add(97, 2_700_000);
+        record.gaps.add(GapCause::NodeReboot, 900_000);
+        record.counters = vec![(Metric::Energy, CounterDelta { delta: 5, covered_ms: 7 })];
+        let row = cells(&record, "node-1");
+        assert_eq!(cell(&row, "hour_utc"), "2026-08-01T03:00:00Z");
+        assert_eq!(cell(&row, "util_mean_ppm"), "970000");
+        assert_eq!(cell(&row, "coverage_ppm"), "750000");
+        assert_eq!(cell(&row, "util_lo_ppm"), "727500");
+        assert_eq!(cell(&row, "util_hi_ppm"), "977500");
+        assert_eq!(cell(&row, "util_p50_pct"), "97");
+        assert_eq!(cell(&row, "gap_node_reboot_ms"), "900000");
+        assert_eq!(cell(&row, "grade"), "D");
+        assert_eq!(cell(&row, "energy_mj"), "5");
+        assert_eq!(cell(&row, "throttle_hw_thermal_ms"), "");
+        assert!(row.iter().all(|(_, value)| !value.contains('.')));
+    }
+
+    #[test]
+    fn nothing_measured_leaves_cells_empty() {
+        let mut record = record();
+        record.enrolled_ms = 3_600_000;
+        record.gaps.add(GapCause::GpuLost, 3_600_000);
+        let row = cells(&record, "node-1");
+        for column in ["util_mean_ppm", "util_p99_pct", "energy_mj", "row_hash", "gpu_model"] {
+            assert_eq!(cell(&row, column), "", "{column}");
+        }
+        assert_eq!(cell(&row, "coverage_ppm"), "0");
+        assert_eq!(cell(&row, "util_hi_ppm"), "1000000");
+    }
+
+    #[test]
+    fn formulas_are_defused_and_quotes_doubled() {
+        let written = |text: &str| {
+            let mut out = String::new();
+            Line { out: &mut out, first: true }.text(text);
+            out
+        };
+        assert_eq!(written("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
+        for start in ["+1", "-1", "@SUM", "\t=1", "\r=1", "\u{202e}=1", "＝1"] {
+            assert!(written(start).starts_with('\''), "{start}");
+        }
+        assert_eq!(written("\u{1b}[31m\r\n"), "[31m");
+        assert_eq!(written("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(written("node-1"), "node-1");
+    }
+}

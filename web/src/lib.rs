@@ -1,0 +1,27 @@
+//! The interface of leasewatch: view structs in, HTML, SVG and CSV out.
+//!
+//! Pure rendering, complete without JavaScript, in English and Simplified Chinese. Not here: where
+//! views come from (`server::http`), any I/O, any clock.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::float_arithmetic, clippy::print_stdout)]
+
+pub mod format;
+pub mod i18n;
+pub mod markup;
+pub mod names;
+pub mod path;
+
+pub mod assets;
+pub mod chart;
+pub mod context;
+pub mod csv;
+pub mod events;
+pub mod live;
+pub mod pages;
+
+mod wire;
+
+pub use context::{CONTENT_SECURITY_POLICY, Context, Formula};
+pub use askama::Error as RenderError;
+pub use i18n::Language;

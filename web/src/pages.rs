@@ -1,0 +1,78 @@
+//! The pages. Each has a view struct that serialises (it is served as JSON beside the HTML), a
+//! `sample()` and a `render`. A view holds what the store knows, in integers with their unit in
+//! the name; words, rounding and local time are made here, from the context.
+
+pub mod error;
+pub mod node;
+pub mod overview;
+pub mod sample;
+
+use leasewatch_core::id::clean_text;
+use leasewatch_core::segment::Origin;
+use leasewatch_core::time::Timestamp;
+use serde::Serialize;
+
+use crate::chart::Cell;
+use crate::format::Measured;
+use crate::i18n::{Language, phrase};
+use crate::live::LiveValues;
+use crate::names::Standing;
+use crate::wire;
+
+/// A node as pages name it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeName {
+    /// Public id, 32 hex digits.
+    pub id: String,
+    /// The name it enrolled with.
+    pub name: String,
+    /// Where its data comes from.
+    #[serde(serialize_with = "wire::origin")]
+    pub origin: Origin,
+}
+
+/// Where a node stands, and since when nothing was heard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NodeStatus {
+    /// Up, late, unknown with its reason, or ended.
+    #[serde(flatten, serialize_with = "wire::standing")]
+    pub standing: Standing,
+    /// When the server last heard of it; `None` if never.
+    #[serde(serialize_with = "wire::maybe_at")]
+    pub last_heard_at: Option<Timestamp>,
+}
+
+/// A GPU as a row: what it is, what it does now, and its last 24 hours.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GpuRow {
+    /// Its number within the node, from 0.
+    pub number: u16,
+    /// NVML's UUID.
+    pub uuid: String,
+    /// Product name as the driver reports it.
+    pub model: String,
+    /// Current readings.
+    pub live: LiveValues,
+    /// True while it is off the bus.
+    pub lost: bool,
+    /// True while a call into the driver hangs.
+    pub stalled: bool,
+    /// Its hours in the 24 hours up to now, in order of time, the open one included.
+    pub strip: Vec<Cell>,
+    /// Their sum.
+    pub day: Measured,
+}
+
+/// `95.2 % – 97.5 %`: what the mean can be, where gaps leave room that shows; else `None`.
+fn bounds(measured: &Measured, language: Language) -> Option<String> {
+    let (low, high) = measured.bounds()?;
+    let (low, high) = (low.text(language), high.text(language));
+    (low != high).then(|| phrase::cell_range(language, high, low))
+}
+
+/// A finished page without characters that could act on a terminal or turn the reading direction,
+/// wherever they came from. Here, so that no template has to remember it.
+fn inert(html: &str) -> String {
+    let lines: Vec<String> = html.lines().map(|line| clean_text(line, usize::MAX)).collect();
+    lines.join("\n")
+}

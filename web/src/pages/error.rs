@@ -1,0 +1,93 @@
+//! What went wrong, and what to do about it.
+
+use askama::Template;
+use serde::Serialize;
+
+use crate::context::{Context, SUGGESTED_ZONES};
+use crate::i18n::{Language, Text};
+use crate::path::Route;
+
+/// A problem of a request. As JSON it is an RFC 9457 problem body.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ErrorView {
+    /// The HTTP status.
+    pub status: u16,
+    /// What kind of problem.
+    #[serde(rename = "type")]
+    pub problem: Problem,
+    /// What exactly, such as the name of a parameter; never an internal message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// Kinds of problems.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Problem {
+    /// There is nothing at this address.
+    #[serde(rename = "urn:leasewatch:not-found")]
+    NotFound,
+    /// A parameter cannot be understood.
+    #[serde(rename = "urn:leasewatch:bad-request")]
+    BadRequest,
+    /// The database does not answer.
+    #[serde(rename = "urn:leasewatch:unavailable")]
+    Unavailable,
+    /// A fault of the server.
+    #[serde(rename = "urn:leasewatch:internal")]
+    Internal,
+}
+
+impl ErrorView {
+    /// The problem with its usual status.
+    #[must_use]
+    pub fn new(problem: Problem, detail: Option<String>) -> Self {
+        let status = match problem {
+            Problem::NotFound => 404,
+            Problem::BadRequest => 400,
+            Problem::Unavailable => 503,
+            Problem::Internal => 500,
+        };
+        Self { status, problem, detail }
+    }
+
+    /// An address that leads nowhere.
+    #[must_use]
+    pub fn sample() -> Self {
+        Self::new(Problem::NotFound, None)
+    }
+}
+
+/// Renders the page.
+///
+/// # Errors
+/// [`askama::Error`] when a value cannot be formatted.
+pub fn render(view: &ErrorView, context: &Context) -> Result<String, askama::Error> {
+    Ok(super::inert(&Page { cx: context, view }.render()?))
+}
+
+#[derive(Template)]
+#[template(path = "error.html", whitespace = "minimize")]
+struct Page<'a> {
+    cx: &'a Context,
+    view: &'a ErrorView,
+}
+
+impl Page<'_> {
+    fn title(&self) -> &'static str {
+        self.cx.t(match self.view.problem {
+            Problem::NotFound => Text::ErrorNotFound,
+            Problem::BadRequest => Text::ErrorBadRequest,
+            Problem::Unavailable => Text::ErrorUnavailable,
+            Problem::Internal => Text::ErrorInternal,
+        })
+    }
+
+    fn advice(&self) -> &'static str {
+        self.cx.t(match self.view.problem {
+            Problem::NotFound => Text::ErrorNotFoundAdvice,
+            Problem::BadRequest => Text::ErrorBadRequestAdvice,
+            Problem::Unavailable => Text::ErrorUnavailableAdvice,
+            Problem::Internal => Text::ErrorInternalAdvice,
+        })
+    }
+}

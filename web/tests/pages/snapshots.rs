@@ -1,0 +1,56 @@
+//! Whole pages as they are. The node's page keeps three of its GPUs here, to stay readable.
+
+use super::{context, samples};
+use leasewatch_web::Language;
+use leasewatch_web::pages::node::{self, NodeView};
+use leasewatch_web::pages::overview::OverviewView;
+use leasewatch_web::path::Route;
+
+fn lines(html: &str) -> String {
+    // Asset hashes change with each touch of the style sheet, which is not what this is about.
+    let mut out = html.replace("><", ">\n<");
+    for (stem, ending) in [("leasewatch", "css"), ("live", "js"), ("icon", "svg")] {
+        let name = format!("/assets/{stem}.");
+        if let Some(start) = out.find(&name).map(|at| at + name.len()) {
+            out.replace_range(start..start + 12, "[hash]");
+        }
+        assert!(out.contains(&format!("/assets/{stem}.[hash].{ending}")));
+    }
+    // The time zone database is updated without a change here.
+    out.replace(leasewatch_core::time::tz_database_version(), "[tzdb]")
+}
+
+#[test]
+fn pages_in_both_languages() {
+    for language in Language::ALL {
+        for (page, html) in samples(language) {
+            if page != "node" {
+                insta::assert_snapshot!(format!("{page}.{}", language.tag()), lines(&html));
+            }
+        }
+        let mut view = NodeView::sample();
+        view.gpus.drain(..1);
+        view.gpus.truncate(3);
+        let cx = context(language, Route::Node(view.name.id.clone()));
+        let html = node::render(&view, &cx).unwrap();
+        insta::assert_snapshot!(format!("node.{}", language.tag()), lines(&html));
+    }
+}
+
+#[test]
+fn view_structs_serialise_with_names_and_iso_times() {
+    let overview = serde_json::to_value(OverviewView::sample()).unwrap();
+    let lane = &overview["tenants"][0]["providers"][2]["nodes"][0];
+    assert_eq!(lane["origin"], "simulated");
+    assert_eq!(lane["state"], "up");
+    assert_eq!(lane["gpus"][0]["live"]["power_draw_mw"], 659_880);
+    assert_eq!(overview["attention"][2]["subject"], "node_unknown");
+    let node = serde_json::to_value(NodeView::sample()).unwrap();
+    assert_eq!(node["enrolled_at"], "2026-06-16T00:00:00.000Z");
+    let lost = node["gpus"][2]["hours"].as_array().unwrap().last().unwrap();
+    assert_eq!(lost["state"], "open");
+    assert_eq!(lost["measured_ms"], 0);
+    assert_eq!(lost["gaps"]["gpu_lost"], lost["enrolled_ms"]);
+    assert_eq!(node["gpus"][2]["live"]["busy_pct"]["missing"], "read_error");
+    assert_eq!(node["events"][1]["kind"], "xid");
+}
