@@ -58,7 +58,7 @@ comment on column segment.root is 'Merkle root over the hashes of the blocks';
 comment on column segment.previous is 'hash of the head before; null at sequence 1';
 comment on column segment.clock_wall_at is 'ms of the wall clock at the clock reading';
 comment on column segment.clock_boot_ms is 'ms since boot at the same instant';
-comment on column segment.clock_offset_ms is 'server time minus node time; null when not known';
+comment on column segment.clock_offset_ms is 'server clock minus the node''s wall clock; null when not known';
 comment on column segment.clock_bound_ms is 'half of the round trip; null when not known';
 comment on column segment.head_hash is 'leaf hash of the statement';
 comment on column segment.received_at is 'ms of the server clock at commit';

@@ -1,25 +1,25 @@
 # Sourced by `run`: six real agents on simulated GPUs, as nodes of three providers. They belong to
 # the tenant `demo`, and everything they send is marked as simulated.
 
-# node | provider; the scenario is nvml-sim/scenarios/demo-NODE.toml
+# node, provider, scenario of nvml-sim/scenarios
 demo_nodes='
-a-train-1 provider-a
-a-train-2 provider-a
-b-infer-1 provider-b
-b-infer-2 provider-b
-c-mixed-1 provider-c
-c-mixed-2 provider-c
+a1-h100 provider-a demo-h100
+a2-a100 provider-a demo-a100
+b1-rtx4090 provider-b demo-rtx4090
+b2-l40s provider-b demo-l40s
+c1-h20 provider-c demo-h20
+c2-v100-t4 provider-c demo-v100-t4
 '
 
 start_demo() {
-  local name provider directory
-  while read -r name provider; do
+  local name provider scenario directory
+  while read -r name provider scenario; do
     [ -n "$name" ] || continue
     directory=$data_dir/demo/$name
     mkdir -p "$directory"
     rotate "$directory/agent.log"
     set -m
-    LEASEWATCH_SIM_SCENARIO=$root/nvml-sim/scenarios/demo-$name.toml \
+    LEASEWATCH_SIM_SCENARIO=$root/nvml-sim/scenarios/$scenario.toml \
       "$bin/leasewatch-agent" run --server "http://$listen" --state-dir "$directory/state" \
       --tenant demo --provider "$provider" --name "$name" \
       --nvml-library "$bin/libnvidia_ml_sim.so" \
@@ -35,8 +35,7 @@ stop_demo() { stop_all leasewatch-agent "$data_dir"/demo/*/agent.pid; }
 remove_demo() {
   [ -x "$bin/leasewatch-server" ] || die "nothing is built here yet, so there is no demo to remove."
   stop_demo
-  "$bin/leasewatch-server" demo remove --server "http://$listen" ||
-    die "the server did not remove the demo." "Start it with ./run --empty, then try again."
+  "$bin/leasewatch-server" demo remove --data-dir "$data_dir" || die "the demo was not removed."
   rm -rf "$data_dir/demo"
   : >"$data_dir/demo.removed"
   say "the demo is gone; ./run leaves it out from here on, ./run --demo brings it back"

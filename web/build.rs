@@ -2,10 +2,9 @@
 //!
 //! A key that one language lacks, or whose `{placeholders}` differ, stops the build here, so no
 //! page can fall back silently. Nothing else is checked here: that the words are good is for
-//! people, that no English is left in the Chinese catalogue is for `tests/catalogue.rs`.
+//! people, that no English is left in the Chinese catalogue is for `tests/pages/catalogue.rs`.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs, process};
 
@@ -75,44 +74,43 @@ fn placeholders(key: &str, text: &str) -> Result<Vec<String>, String> {
 }
 
 fn source(en: &Catalogue, zh: &Catalogue) -> Result<String, String> {
-    let mut texts = Vec::new();
-    let mut phrases = String::new();
-    let mut table = String::new();
+    let (mut variants, mut all, mut words) = (String::new(), String::new(), String::new());
+    let (mut phrases, mut table) = (String::new(), String::new());
     for (key, left) in en {
         let right = &zh[key];
-        writeln!(table, "({key:?}, {left:?}, {right:?}),").map_err(|error| error.to_string())?;
+        table += &format!("({key:?}, {left:?}, {right:?}),\n");
         let names = placeholders(key, left)?;
-        if names.is_empty() {
-            texts.push((pascal(key), key, left, right));
-        } else {
-            phrases.push_str(&phrase(key, &names, left, right));
+        if !names.is_empty() {
+            phrases += &phrase(key, &names, left, right);
+            continue;
         }
+        let name = pascal(key);
+        variants += &format!("#[doc = {key:?}] {name},\n");
+        all += &format!("Self::{name},");
+        words += &format!("({left:?}, {right:?}),\n");
     }
-    let list = |each: &dyn Fn(&(String, &String, &String, &String)) -> String| -> String {
-        texts.iter().map(each).collect()
-    };
     Ok(format!(
         "/// Words without a variable part, by key.\n\
          #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]\npub enum Text {{ {variants} }}\n\
          impl Text {{\n\
          /// Every key.\npub const ALL: &'static [Self] = &[{all}];\n\
          /// The words in `language`.\n#[must_use]\npub fn words(self, language: Language) -> &'static str {{\n\
-         match (self, language) {{ {arms} }} }} }}\n\
+         let (en, zh) = WORDS[self as usize];\n\
+         match language {{ Language::En => en, Language::ZhCn => zh }} }} }}\n\
+         /// English and Chinese, in the order of [`Text::ALL`].\nstatic WORDS: [(&str, &str); Text::ALL.len()] = [{words}];\n\
          /// Both catalogues: key, English, Chinese.\npub const CATALOGUE: &[(&str, &str, &str)] = &[{table}];\n\
-         /// Words with variable parts, one function per key.\npub mod phrase {{ use super::Language; {phrases} }}\n",
-        variants = list(&|(name, key, ..)| format!("#[doc = {key:?}] {name},")),
-        all = list(&|(name, ..)| format!("Self::{name},")),
-        arms = list(&|(name, _, left, right)| format!(
-            "(Self::{name}, Language::En) => {left:?}, (Self::{name}, Language::ZhCn) => {right:?},"
-        )),
+         /// Words with variable parts: one function per key, its arguments in the alphabetical\n\
+         /// order of their names.\npub mod phrase {{ use super::Language; {phrases} }}\n",
     ))
 }
 
+/// A function that fills a phrase in. Its documentation is the English words, so that the order of
+/// arguments can be seen where it is called.
 fn phrase(key: &str, names: &[String], left: &str, right: &str) -> String {
     let arguments: String =
         names.iter().map(|name| format!(", {name}: impl std::fmt::Display")).collect();
     format!(
-        "#[doc = {key:?}] #[must_use] pub fn {name}(language: Language{arguments}) -> String {{ \
+        "#[doc = {left:?}] #[must_use] pub fn {name}(language: Language{arguments}) -> String {{ \
          match language {{ Language::En => format!({left:?}), Language::ZhCn => format!({right:?}) }} }}\n",
         name = key.replace('.', "_"),
     )

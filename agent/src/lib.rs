@@ -4,6 +4,11 @@
 //! opens no port by itself, updates nothing by itself and runs no command.
 
 pub mod clock;
+pub mod config;
+pub mod identity;
 pub mod observation;
+pub mod recorder;
 pub mod sampler;
 pub mod source;
+pub mod spool;
+pub mod uplink;

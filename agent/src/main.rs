@@ -1,1 +1,211 @@
-fn main() {}
+//! The agent's program: starts the parts, waits for a signal, stops them in order.
+//!
+//! Exit codes: 0 stopped as asked, 1 failed, 2 wrong configuration, 3 another agent is running on
+//! the same state directory. One thread for the socket, one for recording, few for sampling.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use clap::Parser;
+use leasewatch_agent::clock::{Anchor, Instant};
+use leasewatch_agent::config::{Cli, Command, Config, LogFormat};
+use leasewatch_agent::identity::{IdentityError, State, StateDir, load_or_create_key};
+use leasewatch_agent::observation::{CHANNEL_CAPACITY, LiveState};
+use leasewatch_agent::recorder::{Epoch, Journal, Recorder, Writer};
+use leasewatch_agent::sampler::{Sampler, SamplerOptions};
+use leasewatch_agent::source::{Source, host};
+use leasewatch_agent::uplink::{Shared, Uplink, UplinkOptions};
+use leasewatch_core::evidence::chain::ClockSource;
+use leasewatch_core::id::{ChainId, EpochId, Hash};
+use leasewatch_core::segment::{LifeUnitKind, StopReason};
+use sha2::{Digest, Sha256};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let Cli { command: Command::Run(args) } = Cli::parse();
+    let config = match Config::new(*args) {
+        Ok(config) => config,
+        Err(error) => return refuse(&error, 2),
+    };
+    let Ok(filter) = EnvFilter::try_new(&config.log) else {
+        return refuse(&"log: is not a filter such as info or leasewatch_agent=debug", 2);
+    };
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match config.log_format {
+        LogFormat::Text => log.with_ansi(false).init(),
+        LogFormat::Json => log.json().flatten_event(true).init(),
+    }
+    match start(&config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let code = match error.downcast_ref::<IdentityError>() {
+                Some(IdentityError::InUse(_)) => 3,
+                Some(IdentityError::Key { .. }) => 2,
+                _ => 1,
+            };
+            refuse(&format_args!("{error:#}"), code)
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "for whoever started the program by hand")]
+fn refuse(why: &dyn std::fmt::Display, code: u8) -> ExitCode {
+    eprintln!("leasewatch-agent: {why}");
+    ExitCode::from(code)
+}
+
+fn start(config: &Config) -> anyhow::Result<()> {
+    let state_dir = StateDir::open(&config.state_dir)?;
+    let key = load_or_create_key(&state_dir)?;
+    let state = State::load(&state_dir, ChainId(random()?))?;
+    let anchor = Anchor::at(Instant::now());
+    let source = Source::open(&config.nvml_library);
+    let welcomed_cadence = state.enrolled.as_ref().map(|enrolled| enrolled.cadence_ms);
+    let root = Path::new("/");
+    let epoch = Epoch {
+        id: EpochId(random()?),
+        life_unit: host::life_unit(root, anchor),
+        origin: source.origin(),
+        cadence_ms: config.cadence_ms.or(welcomed_cadence).unwrap_or(1_000),
+        clock_source: clock_source(host::clock_source(root)),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        digest: own_digest(),
+    };
+    let sampler = sampler_options(config, source, &state, &epoch);
+    let writer = Writer { key, state_dir: config.state_dir.clone(), quota: config.quota };
+    let journal = Arc::new(Journal::new(writer, epoch, state));
+    tracing::info!(
+        node.id = %journal.node(),
+        chain.id = %journal.chain(),
+        origin = journal.epoch().origin.name(),
+        server = config.server,
+        version = env!("CARGO_PKG_VERSION"),
+        "agent started"
+    );
+    let shared =
+        Shared { journal, state_dir: Arc::new(state_dir), live: Arc::new(OnceLock::new()) };
+    // One thread: what is sent is small, and memory on a rented node is not ours.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(config, shared, sampler, anchor))
+}
+
+async fn run(
+    config: &Config,
+    shared: Shared,
+    sampler: SamplerOptions,
+    anchor: Anchor,
+) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let options = UplinkOptions {
+        server: config.server.clone(),
+        tenant: config.tenant.clone(),
+        provider: config.provider.clone(),
+        node_name: config.name.clone(),
+    };
+    let (uplink, mut welcomed) = Uplink::new(options, shared.clone());
+    let (stop, stopped) = watch::channel(false);
+    let uplink = tokio::spawn(uplink.run(stopped));
+    let mut recording = None;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = welcomed.wait_for(|welcomed| *welcomed), if recording.is_none() => {
+                recording = Some(Recording::start(&shared, sampler.clone(), anchor)?);
+            }
+        }
+    }
+    tracing::info!("stopping");
+    if let Some(recording) = recording {
+        tokio::task::spawn_blocking(move || recording.stop()).await?;
+    }
+    stop.send_replace(true);
+    let waiting = uplink.await?;
+    if waiting > 0 {
+        tracing::warn!(
+            segments = waiting,
+            "stopped before the server had everything; the next start declares what is missing"
+        );
+    }
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Sampler and recorder, from the first welcome to the end.
+struct Recording {
+    sampler: Sampler,
+    recorder: thread::JoinHandle<()>,
+}
+
+impl Recording {
+    fn start(shared: &Shared, options: SamplerOptions, anchor: Anchor) -> io::Result<Self> {
+        let (to_recorder, observations) = mpsc::channel(CHANNEL_CAPACITY);
+        let begun = Instant::now();
+        let sampler = Sampler::start(options, to_recorder)?;
+        let live: LiveState = sampler.live();
+        let _ = shared.live.set(live.clone());
+        let recorder = Recorder::new(Arc::clone(&shared.journal), live, anchor, &begun);
+        let recorder = thread::Builder::new()
+            .name("recorder".to_owned())
+            .spawn(move || recorder.run(observations, StopReason::Shutdown))?;
+        Ok(Self { sampler, recorder })
+    }
+
+    fn stop(self) {
+        self.sampler.stop();
+        if self.recorder.join().is_err() {
+            tracing::error!("the recorder had panicked");
+        }
+    }
+}
+
+fn sampler_options(
+    config: &Config,
+    source: Source,
+    state: &State,
+    epoch: &Epoch,
+) -> SamplerOptions {
+    let mut options = SamplerOptions::new(source, config.state_dir.clone());
+    options.timing.cadence_ms = epoch.cadence_ms;
+    options.process_counts = config.process_lists;
+    // A container that restarts may be given other cards: that is no replacement.
+    let is_same_life = state.life_unit == Some(epoch.life_unit.id);
+    if is_same_life || epoch.life_unit.kind == LifeUnitKind::Host {
+        options.known =
+            state.gpus.iter().map(|gpu| (gpu.bus_id.clone(), gpu.uuid.clone())).collect();
+    }
+    options
+}
+
+fn clock_source(name: &str) -> ClockSource {
+    match name {
+        "chrony" | "systemd-timesyncd" | "ntpd" => ClockSource::Ntp,
+        "ptp4l" => ClockSource::Ptp,
+        _ => ClockSource::Unknown,
+    }
+}
+
+/// SHA-256 of the program that runs, so that evidence can name it.
+fn own_digest() -> Option<Hash> {
+    let mut program = std::fs::File::open("/proc/self/exe").ok()?;
+    let mut digest = Sha256::new();
+    let mut buffer = [0; 64 * 1_024];
+    loop {
+        match io::Read::read(&mut program, &mut buffer).ok()? {
+            0 => return Some(Hash(digest.finalize().into())),
+            length => digest.update(&buffer[..length]),
+        }
+    }
+}
+
+fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    Ok(bytes)
+}

@@ -53,7 +53,9 @@ pub struct TrackObservation {
     /// The source's period.
     pub period_ms: u32,
     /// (boot ms at the end of the described window, busy), strictly ascending for each GPU over
-    /// all observations. Empty when the driver has nothing new.
+    /// all observations. Empty when the driver has nothing new. Points of the driver's own samples
+    /// lie between the last observation and this one, also a little before the last watermark: the
+    /// driver hands them out late.
     pub points: Vec<(i64, Reading)>,
 }
 

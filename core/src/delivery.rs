@@ -16,6 +16,7 @@
 mod backoff;
 mod clock;
 mod cursor;
+mod driver;
 mod liveness;
 mod sender;
 #[cfg(test)]
@@ -24,10 +25,9 @@ mod simulation;
 pub use backoff::{BACKOFF_MAX_MS, BACKOFF_MIN_MS, backoff_ms};
 pub use clock::{ClockEstimate, ClockFilter, TimeExchange};
 pub use cursor::{Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDecision};
+pub use driver::{Action, CloseReason, Ending, Item, ItemKind, SpoolIndex, Welcome, limits};
 pub use liveness::{LATE_AFTER_MS, NodeState, Presence, UNKNOWN_AFTER_MS, UnknownReason};
-pub use sender::{
-    Action, CloseReason, Ending, Item, ItemKind, Sender, SpoolIndex, Welcome, limits,
-};
+pub use sender::Sender;
 
 /// An instant of a clock that never steps: milliseconds since an arbitrary start (the boot clock
 /// at the agent, the process's monotonic clock at the server). Wall time is

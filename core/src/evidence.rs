@@ -5,3 +5,6 @@
 pub mod canonical;
 pub mod chain;
 pub mod statement;
+
+#[cfg(test)]
+mod vectors;

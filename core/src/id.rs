@@ -248,8 +248,10 @@ mod tests {
     fn hex_ids_round_trip_and_refuse_other_spellings() {
         let id = NodeId(*b"0123456789abcdef");
         assert_eq!(id.to_string().parse::<NodeId>(), Ok(id));
-        assert!(id.to_string().to_uppercase().parse::<NodeId>().is_ok_and(|other| other == id)
-            == id.to_string().bytes().all(|b| b.is_ascii_digit()));
+        assert!(
+            id.to_string().to_uppercase().parse::<NodeId>().is_ok_and(|other| other == id)
+                == id.to_string().bytes().all(|b| b.is_ascii_digit())
+        );
         assert!("00".parse::<NodeId>().is_err());
         assert!("zz".repeat(16).parse::<NodeId>().is_err());
     }
@@ -259,10 +261,7 @@ mod tests {
         assert!(GpuUuid::new("GPU-1e6f").is_ok());
         assert!(GpuUuid::new("").is_err());
         assert!(GpuUuid::new(&"a".repeat(97)).is_err());
-        assert_eq!(
-            GpuUuid::new("GPU\n"),
-            Err(IdError::Character { what: "gpu uuid", at: 3 })
-        );
+        assert_eq!(GpuUuid::new("GPU\n"), Err(IdError::Character { what: "gpu uuid", at: 3 }));
         assert!(Slug::new("Tenant").is_err());
         assert!(BusId::new("00000000:18:00.0").is_ok());
     }

@@ -74,10 +74,7 @@ impl Money {
         }
         let sign = if negative { "-" } else { "" };
         let nanos = format!("{sign}{whole}{fraction:0<SCALE$}").parse();
-        Ok(Self {
-            nanos: nanos.map_err(|_| MoneyError::Range)?,
-            currency,
-        })
+        Ok(Self { nanos: nanos.map_err(|_| MoneyError::Range)?, currency })
     }
 
     /// The sum of two amounts of one currency.
@@ -86,15 +83,9 @@ impl Money {
     /// [`MoneyError::Mixed`] for two currencies, [`MoneyError::Range`] if it does not fit.
     pub fn plus(self, other: Self) -> Result<Self, MoneyError> {
         if self.currency != other.currency {
-            return Err(MoneyError::Mixed {
-                left: self.currency,
-                right: other.currency,
-            });
+            return Err(MoneyError::Mixed { left: self.currency, right: other.currency });
         }
-        let nanos = self
-            .nanos
-            .checked_add(other.nanos)
-            .ok_or(MoneyError::Range)?;
+        let nanos = self.nanos.checked_add(other.nanos).ok_or(MoneyError::Range)?;
         Ok(Self { nanos, ..self })
     }
 
@@ -108,20 +99,14 @@ impl Money {
             return Err(MoneyError::Ratio);
         }
         let denominator = i128::from(denominator);
-        let product = self
-            .nanos
-            .checked_mul(i128::from(numerator))
-            .ok_or(MoneyError::Range)?;
+        let product = self.nanos.checked_mul(i128::from(numerator)).ok_or(MoneyError::Range)?;
         let quotient = product.div_euclid(denominator);
         let up = match (product.rem_euclid(denominator) * 2).cmp(&denominator) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Greater => 1,
             std::cmp::Ordering::Equal => quotient.rem_euclid(2),
         };
-        Ok(Self {
-            nanos: quotient + up,
-            ..self
-        })
+        Ok(Self { nanos: quotient + up, ..self })
     }
 
     /// The decimal number alone, shortest form with at least two digits after the point: `2.49`.
@@ -189,10 +174,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn usd(nanos: i128) -> Money {
-        Money {
-            nanos,
-            currency: "USD".parse().unwrap(),
-        }
+        Money { nanos, currency: "USD".parse().unwrap() }
     }
 
     #[test]
@@ -207,34 +189,15 @@ mod tests {
 
     #[test]
     fn other_texts_are_refused() {
-        for text in [
-            "",
-            "-",
-            ".",
-            "1.",
-            ".5",
-            "+1",
-            "1e3",
-            "1,5",
-            "0.0000000001",
-            "1.-5",
-            "٣",
-            "NaN",
-        ] {
-            assert_eq!(
-                Money::parse(text, usd(0).currency),
-                Err(MoneyError::Amount),
-                "{text}"
-            );
+        for text in
+            ["", "-", ".", "1.", ".5", "+1", "1e3", "1,5", "0.0000000001", "1.-5", "٣", "NaN"]
+        {
+            assert_eq!(Money::parse(text, usd(0).currency), Err(MoneyError::Amount), "{text}");
         }
         let long = "9".repeat(60);
         assert_eq!(Money::parse(&long, usd(0).currency), Err(MoneyError::Range));
         for text in ["usd", "US", "USDT", "U D", "ÄB"] {
-            assert_eq!(
-                text.parse::<Currency>(),
-                Err(MoneyError::Currency),
-                "{text}"
-            );
+            assert_eq!(text.parse::<Currency>(), Err(MoneyError::Currency), "{text}");
         }
     }
 

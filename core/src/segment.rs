@@ -26,7 +26,9 @@ use crate::sample::{HostMetric, Metric, Reading};
 use crate::time::Timestamp;
 
 pub use codec::DecodeError;
-pub use event::{Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, StopReason};
+pub use event::{
+    Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, StopReason,
+};
 
 /// Bounds of format v1.
 pub mod limits {

@@ -13,7 +13,7 @@ use leasewatch_core::time::Timestamp;
 
 pub use durable::{Ack, DropParts, Refusal, SegmentParts};
 pub use live::{LiveFrame, LiveGpu, LivePace, reading_from_wire, reading_to_wire};
-pub use session::{Challenge, Hello, Proof, TimeEcho, TimeProbe, Welcome};
+pub use session::{Challenge, Hello, Proof, TimeEcho, TimeProbe, Welcome, estimate_from_wire};
 
 /// The protocol version that this build speaks.
 pub const PROTOCOL_VERSION: u32 = 1;

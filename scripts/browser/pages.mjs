@@ -69,7 +69,7 @@ const browser = await chromium.launch({
     '--disable-background-networking', '--disable-component-update', '--disable-sync'],
 });
 let views = 0;
-for (const path of ['/', `/nodes/${nodes[0].name.id}`]) {
+for (const path of ['/', `/nodes/${nodes[0].id}`]) {
   for (const language of languages) {
     for (const width of widths) {
       await look(browser, path, language, width, true);

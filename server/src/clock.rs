@@ -55,10 +55,7 @@ impl Clock {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the place the lint points to"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the place the lint points to")]
 fn system_now() -> Timestamp {
     let signed = |ms: u128| i64::try_from(ms).unwrap_or(i64::MAX);
     match SystemTime::now().duration_since(UNIX_EPOCH) {

@@ -13,7 +13,6 @@ use serde::Deserialize;
 
 use crate::embedded_postgres::default_base_dir;
 
-
 /// Flags of `serve`.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct ServeFlags {
@@ -172,7 +171,8 @@ fn read_file(path: &Path) -> Result<ServeFile, ConfigError> {
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
     toml::from_str(&text).map_err(|error| {
         // The error's Display quotes the line, which may hold a password.
-        let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
+        let line =
+            error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
         let message = format!("line {}: {}", line + 1, error.message());
         ConfigError::Invalid { path: path.to_owned(), message }
     })
@@ -189,7 +189,10 @@ mod tests {
         serve: ServeFlags,
     }
 
-    fn with_file(text: &str, change: impl FnOnce(&mut ServeFlags)) -> Result<ServeOptions, ConfigError> {
+    fn with_file(
+        text: &str,
+        change: impl FnOnce(&mut ServeFlags),
+    ) -> Result<ServeOptions, ConfigError> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("leasewatch.toml");
         fs::write(&path, text).unwrap();
@@ -216,7 +219,9 @@ mod tests {
 
     #[test]
     fn an_unknown_key_and_a_secret_value_are_handled_without_repeating_the_value() {
-        let error = with_file("\ndatabse_url = 'postgres://u:hunter2@h/d'\n", |_| ()).unwrap_err().to_string();
+        let error = with_file("\ndatabse_url = 'postgres://u:hunter2@h/d'\n", |_| ())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("line 2") && error.contains("databse_url"), "{error}");
         assert!(!error.contains("hunter2"), "{error}");
         let options = with_file("database_url = 'postgres://u:hunter2@h/d'\n", |_| ()).unwrap();
@@ -243,7 +248,13 @@ mod tests {
 
     #[test]
     fn flags_parse_and_a_mistyped_one_does_not() {
-        let program = Program::try_parse_from(["x", "--listen", "127.0.0.1:9", "--database-url", "postgres://a/b"]);
+        let program = Program::try_parse_from([
+            "x",
+            "--listen",
+            "127.0.0.1:9",
+            "--database-url",
+            "postgres://a/b",
+        ]);
         assert_eq!(program.ok().and_then(|p| p.serve.listen).map(|l| l.port()), Some(9));
         assert!(Program::try_parse_from(["x", "--lisen", "127.0.0.1:9"]).is_err());
     }

@@ -5,7 +5,7 @@ use leasewatch_core::id::Slug;
 
 use crate::config::{Database, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
-use crate::serve::open_database;
+use crate::serve::{DATABASE, LOGIN, open_database};
 use crate::store::{Db, Scope, tenant};
 
 /// Removes every node of the tenant `demo`; returns how many. Works beside a running server and
@@ -14,11 +14,13 @@ use crate::store::{Db, Scope, tenant};
 /// # Errors
 /// When the database cannot be opened, or a node of the tenant holds data that is not simulated.
 pub async fn remove(options: &ServeOptions) -> anyhow::Result<u32> {
-    if let Database::Own { .. } = options.database {
-        if let Some(url) = EmbeddedPostgres::running_url(&options.data_dir, "leasewatch_login", "leasewatch") {
-            let db = Db::connect(&url, 1).await.context("the running database does not answer")?;
-            return remove_from(&db).await;
-        }
+    let running = match options.database {
+        Database::Own { .. } => EmbeddedPostgres::running_url(&options.data_dir, LOGIN, DATABASE),
+        Database::External { .. } => None,
+    };
+    if let Some(url) = running {
+        let db = Db::connect(&url, 1).await.context("the running database does not answer")?;
+        return remove_from(&db).await;
     }
     let database = open_database(options).await?;
     let removed = remove_from(&database.db).await;

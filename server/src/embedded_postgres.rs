@@ -134,7 +134,7 @@ impl EmbeddedPostgres {
             Some(major) => Binaries::find_major(options.bin_dir.as_deref(), major, &cluster)?,
             None => Binaries::find(options.bin_dir.as_deref())?,
         };
-        cluster.initialise(&binaries).await?;
+        cluster.initialise(&binaries, options.durability).await?;
         let running = Running::start(&cluster, &binaries, &options).await?;
         Ok(Self { running, cluster })
     }
@@ -185,11 +185,7 @@ pub fn default_base_dir() -> PathBuf {
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/var/lib/leasewatch");
     }
-    let from = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|p| p.is_absolute())
-    };
+    let from = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     from("XDG_DATA_HOME")
         .or_else(|| from("HOME").map(|home| home.join(".local/share")))
         .unwrap_or_else(|| PathBuf::from("/var/lib"))
@@ -199,15 +195,12 @@ pub fn default_base_dir() -> PathBuf {
 fn percent_encoded(path: &Path) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
-    path.as_os_str()
-        .as_bytes()
-        .iter()
-        .fold(String::new(), |mut text, byte| {
-            if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
-                text.push(char::from(*byte));
-            } else {
-                let _ = write!(text, "%{byte:02X}");
-            }
-            text
-        })
+    path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(byte) {
+            text.push(char::from(*byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
 }

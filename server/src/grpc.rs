@@ -98,7 +98,7 @@ impl GrpcOptions {
             patience: Duration::from_secs(30),
             silence: Duration::from_secs(120),
             probe: Duration::from_secs(15),
-            streams: 4_096,
+            streams: 1_024,
             writer: WriterOptions::default(),
         }
     }
@@ -130,7 +130,6 @@ pub fn service(state: GrpcState) -> TelemetryServer<TelemetryService> {
 }
 
 /// The service as a router without a fallback, to be merged with the pages'.
-#[must_use]
 pub fn routes(state: GrpcState) -> axum::Router {
     let path = format!("/{}/{{*method}}", TelemetryServer::<TelemetryService>::NAME);
     axum::Router::new().route_service(&path, service(state))

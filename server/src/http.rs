@@ -53,14 +53,14 @@ pub fn router(http: Http) -> Router {
         .fallback(error::nothing_here)
         .with_state(http)
         .layer(CompressionLayer::new().compress_when(compressed))
-        .layer(fixed(header::CONTENT_SECURITY_POLICY, leasewatch_web::context::CONTENT_SECURITY_POLICY))
+        .layer(fixed(
+            header::CONTENT_SECURITY_POLICY,
+            leasewatch_web::context::CONTENT_SECURITY_POLICY,
+        ))
         .layer(fixed(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(fixed(header::REFERRER_POLICY, "same-origin"))
 }
 
-fn fixed(
-    name: header::HeaderName,
-    value: &'static str,
-) -> SetResponseHeaderLayer<HeaderValue> {
+fn fixed(name: header::HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
     SetResponseHeaderLayer::if_not_present(name, HeaderValue::from_static(value))
 }

@@ -103,15 +103,14 @@ impl Identity {
 
 fn read(path: &Path) -> Result<Identity, IdentityError> {
     let fail = |source| IdentityError::Io { path: path.to_owned(), source };
-    let mut file = OpenOptions::new()
-        .read(true)
-        .custom_flags(open_flags())
-        .open(path)
-        .map_err(|source| match source.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
-                IdentityError::NotAFile(path.to_owned())
+    let mut file =
+        OpenOptions::new().read(true).custom_flags(open_flags()).open(path).map_err(|source| {
+            match source.raw_os_error() {
+                Some(code) if code == rustix::io::Errno::LOOP.raw_os_error() => {
+                    IdentityError::NotAFile(path.to_owned())
+                }
+                _ => fail(source),
             }
-            _ => fail(source),
         })?;
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {

@@ -266,7 +266,6 @@ mod tests {
 
     const NODE: NodeId = NodeId([7; 16]);
 
-
     #[test]
     fn a_node_that_nobody_introduced_was_never_seen_and_one_that_speaks_is_up() {
         let live = Live::new();

@@ -65,10 +65,15 @@ struct NvidiaSmi {
     #[arg(long, value_name = "SLUG", default_value = "default")]
     tenant: Slug,
     /// The provider that the node is rented from.
-    #[arg(long, value_name = "SLUG", default_value = "unnamed")]
+    #[arg(long, value_name = "SLUG", default_value = "default")]
     provider: Slug,
     /// The running server.
-    #[arg(long, env = "LEASEWATCH_SERVER", value_name = "URL", default_value = "http://127.0.0.1:7443")]
+    #[arg(
+        long,
+        env = "LEASEWATCH_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7443"
+    )]
     server: String,
     /// Where the keys of imported nodes are kept [default: `imports` in the server's data
     /// directory].

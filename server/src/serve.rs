@@ -28,9 +28,9 @@ use crate::live::Live;
 use crate::store::{self, Db, Durability, Scope};
 
 /// The role that the server logs in as; it may become each role of a [`Scope`] and is none itself.
-const LOGIN: &str = "leasewatch_login";
+pub(crate) const LOGIN: &str = "leasewatch_login";
 /// Name of the database in the own PostgreSQL.
-const DATABASE: &str = "leasewatch";
+pub(crate) const DATABASE: &str = "leasewatch";
 const POOL_CONNECTIONS: u32 = 16;
 const CONNECTIONS_MAX: usize = 8_192;
 /// Tenants that a first use may ask for.
@@ -41,7 +41,6 @@ pub struct OpenDatabase {
     /// Its pool.
     pub db: Db,
     own: Option<EmbeddedPostgres>,
-    durability: Durability,
 }
 
 /// Opens the database: starts the own PostgreSQL or connects to the given one, and migrates.
@@ -56,23 +55,21 @@ pub async fn open_database(options: &ServeOptions) -> anyhow::Result<OpenDatabas
                 store::migrate(admin.secret()).await.context("the migrations failed")?;
             }
             let db = Db::connect(url.secret(), POOL_CONNECTIONS).await?;
-            Ok(OpenDatabase { db, own: None, durability: Durability::Durable })
+            Ok(OpenDatabase { db, own: None })
         }
     }
 }
 
 async fn open_own(data_dir: &Path, bin_dir: Option<PathBuf>) -> anyhow::Result<OpenDatabase> {
     let helper = std::env::current_exe().context("this program's own path is not known")?;
-    // For tests that start this program hundreds of times; every page and row works the same.
-    let throwaway = std::env::var_os("LEASEWATCH_THROWAWAY_DATABASE").is_some();
-    let durability = if throwaway { Durability::Throwaway } else { Durability::Durable };
+    let durability = Durability::Durable;
     let options = Options { base_dir: data_dir.to_owned(), bin_dir, helper, durability };
     let own = EmbeddedPostgres::start(options).await?;
     let admin = own.url(SUPERUSER, DATABASE);
     store::create_database(&admin).await?;
     store::migrate(&admin).await.context("the migrations failed")?;
     let db = Db::connect(&own.url(LOGIN, DATABASE), POOL_CONNECTIONS).await?;
-    Ok(OpenDatabase { db, own: Some(own), durability })
+    Ok(OpenDatabase { db, own: Some(own) })
 }
 
 impl OpenDatabase {
@@ -104,11 +101,14 @@ impl OpenDatabase {
 pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     // Bound first: a second server on the port ends here, before it touches any data.
     let listener = TcpListener::bind(options.listen).await.with_context(|| {
-        format!("cannot listen on {}; is another server running? choose another with --listen", options.listen)
+        format!(
+            "cannot listen on {}; is another server running? choose another with --listen",
+            options.listen
+        )
     })?;
     let address = listener.local_addr()?;
     let database = open_database(&options).await?;
-    store::preflight(&database.db, database.durability).await?;
+    store::preflight(&database.db, Durability::Durable).await?;
     let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
     prepare(&db).await?;

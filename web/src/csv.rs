@@ -56,9 +56,24 @@ pub struct HourRow<'a> {
 pub fn header(out: &mut String) {
     let mut line = Line { out, first: true };
     for name in [
-        "tenant", "provider", "node", "node_name", "slot", "gpu_uuid", "gpu_model", "hour_utc",
-        "revision", "state", "origin", "enrolled_ms", "measured_ms", "busy_pct_ms",
-        "util_mean_ppm", "coverage_ppm", "util_lo_ppm", "util_hi_ppm",
+        "tenant",
+        "provider",
+        "node",
+        "node_name",
+        "slot",
+        "gpu_uuid",
+        "gpu_model",
+        "hour_utc",
+        "revision",
+        "state",
+        "origin",
+        "enrolled_ms",
+        "measured_ms",
+        "busy_pct_ms",
+        "util_mean_ppm",
+        "coverage_ppm",
+        "util_lo_ppm",
+        "util_hi_ppm",
     ] {
         line.raw(name);
     }
@@ -77,8 +92,15 @@ pub fn header(out: &mut String) {
         line.raw(format_args!("throttle_{reason}_ms"));
     }
     for name in [
-        "ecc_corrected", "ecc_uncorrected", "pcie_replays", "xid_count", "sources",
-        "gpu_count_min", "clock_offset_max_ms", "clock_bound_max_ms", "row_hash",
+        "ecc_corrected",
+        "ecc_uncorrected",
+        "pcie_replays",
+        "xid_count",
+        "sources",
+        "gpu_count_min",
+        "clock_offset_max_ms",
+        "clock_bound_max_ms",
+        "row_hash",
     ] {
         line.raw(name);
     }

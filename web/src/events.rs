@@ -142,10 +142,7 @@ mod tests {
             describe(&limit, Language::En),
             "Power limit changed from 700\u{202f}W to 500\u{202f}W"
         );
-        assert_eq!(
-            describe(&limit, Language::ZhCn),
-            "功耗上限由 700\u{202f}W 变为 500\u{202f}W"
-        );
+        assert_eq!(describe(&limit, Language::ZhCn), "功耗上限由 700\u{202f}W 变为 500\u{202f}W");
         let stalled = EventKind::CollectorResumed { stalled_ms: 65_000 };
         assert_eq!(
             describe(&stalled, Language::En),

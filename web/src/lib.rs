@@ -22,6 +22,6 @@ pub mod pages;
 
 mod wire;
 
-pub use context::{CONTENT_SECURITY_POLICY, Context, Formula};
 pub use askama::Error as RenderError;
+pub use context::{CONTENT_SECURITY_POLICY, Context, Formula};
 pub use i18n::Language;

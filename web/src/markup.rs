@@ -139,7 +139,10 @@ mod tests {
     #[test]
     fn thousandths_are_short() {
         let text = |value| Milli(value).to_string();
-        assert_eq!([text(4_167), text(4_100), text(4_120), text(4_000)], ["4.167", "4.1", "4.12", "4"]);
+        assert_eq!(
+            [text(4_167), text(4_100), text(4_120), text(4_000)],
+            ["4.167", "4.1", "4.12", "4"]
+        );
         assert_eq!([text(-5), text(0)], ["-0.005", "0"]);
     }
 }

@@ -5,7 +5,7 @@
 pub mod error;
 pub mod node;
 pub mod overview;
-pub mod sample;
+pub(crate) mod sample;
 
 use leasewatch_core::id::clean_text;
 use leasewatch_core::segment::Origin;

@@ -325,11 +325,17 @@ mod tests {
 
     #[test]
     fn a_hostile_path_stays_on_this_host() {
-        let address = |path: &str| Address { route: Route::Other(path.to_owned()), state: UrlState::default() };
+        let address = |path: &str| Address {
+            route: Route::Other(path.to_owned()),
+            state: UrlState::default(),
+        };
         assert_eq!(address("//evil.example/x").href(), "/evil.example/x");
         assert_eq!(address("/\"><script>").href(), "/%22%3E%3Cscript%3E");
         assert_eq!(address("").href(), "/");
-        assert_eq!(Address { route: Route::Node("../x?y".into()), state: UrlState::default() }.href(), "/nodes/..%2Fx%3Fy");
+        assert_eq!(
+            Address { route: Route::Node("../x?y".into()), state: UrlState::default() }.href(),
+            "/nodes/..%2Fx%3Fy"
+        );
     }
 
     #[test]

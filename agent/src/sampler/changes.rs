@@ -31,7 +31,9 @@ impl Changes {
         }
         if let Some(count) = number(Metric::EccUncorrected) {
             let before = self.ecc_uncorrected.replace(count);
-            if let Some(delta) = before.map(|before| count.saturating_sub(before)).filter(|d| *d > 0) {
+            if let Some(delta) =
+                before.map(|before| count.saturating_sub(before)).filter(|d| *d > 0)
+            {
                 events.push(EventKind::EccUncorrected { count: delta });
             }
         }
@@ -77,9 +79,10 @@ mod tests {
     #[test]
     fn energy_that_goes_back_is_a_driver_reload() {
         let energy = |mj| [(Metric::Energy, Reading::Number(mj))];
-        assert_eq!(events(&[&energy(9_000), &energy(1_000), &energy(2_000)]), [
-            EventKind::DriverReloaded
-        ]);
+        assert_eq!(
+            events(&[&energy(9_000), &energy(1_000), &energy(2_000)]),
+            [EventKind::DriverReloaded]
+        );
     }
 
     #[test]
@@ -94,10 +97,10 @@ mod tests {
             &ecc(Reading::Number(0))[..],
             &ecc(Reading::Number(1))[..],
         ];
-        assert_eq!(events(&reads), [
-            EventKind::EccUncorrected { count: 3 },
-            EventKind::EccUncorrected { count: 1 },
-        ]);
+        assert_eq!(
+            events(&reads),
+            [EventKind::EccUncorrected { count: 3 }, EventKind::EccUncorrected { count: 1 },]
+        );
     }
 
     #[test]
@@ -108,9 +111,12 @@ mod tests {
                 (Metric::MigMode, Reading::Number(mig)),
             ]
         };
-        assert_eq!(events(&[&read(700_000, 0), &read(500_000, 1), &read(500_000, 1)]), [
-            EventKind::PowerLimitChanged { from_mw: 700_000, to_mw: 500_000 },
-            EventKind::MigChanged { enabled: true },
-        ]);
+        assert_eq!(
+            events(&[&read(700_000, 0), &read(500_000, 1), &read(500_000, 1)]),
+            [
+                EventKind::PowerLimitChanged { from_mw: 700_000, to_mw: 500_000 },
+                EventKind::MigChanged { enabled: true },
+            ]
+        );
     }
 }

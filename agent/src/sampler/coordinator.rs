@@ -131,7 +131,8 @@ impl Coordinator {
             }
             Message::Xid { uuid, code } => self.fleet.on_xid(now_ms, &uuid, code, &mut out),
             Message::Host(readings) => {
-                self.host_at_ms = now_ms.max(self.host_at_ms.saturating_add(1));
+                let after_last_ms = now_ms.max(self.host_at_ms.saturating_add(1));
+                self.host_at_ms = self.outbox.after_watermark(after_last_ms);
                 let at_boot_ms = self.host_at_ms;
                 self.live.update(|live| {
                     live.host_at_boot_ms = Some(at_boot_ms);
@@ -202,8 +203,8 @@ impl Coordinator {
                     process_counts: self.options.process_counts,
                 };
                 let task =
-                    ReaderTask { gpu, id: reader, track, options, orders: inbox, is_over };
-                self.errand(Errand::Attach(task));
+                    ReaderTask { gpu: *gpu, id: reader, track, options, orders: inbox, is_over };
+                self.errand(Errand::Attach(Box::new(task)));
             }
         }
     }

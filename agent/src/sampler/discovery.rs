@@ -24,7 +24,7 @@ const RELEASE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) enum Errand {
     Scan,
-    Attach(ReaderTask),
+    Attach(Box<ReaderTask>),
     Reinitialise { generation: u64 },
 }
 
@@ -69,7 +69,7 @@ impl Discovery {
                         return;
                     }
                 }
-                Errand::Attach(task) => self.attach(task),
+                Errand::Attach(task) => self.attach(*task),
                 Errand::Reinitialise { generation } => {
                     self.generation = generation;
                     self.close();
@@ -153,6 +153,7 @@ impl Discovery {
             });
             if let Err(error) = spawned {
                 tracing::error!(%error, "no thread to ask a GPU for its name");
+                self.asked.remove(&index);
             }
         }
     }

@@ -20,6 +20,8 @@ const GPUS_MAX: usize = leasewatch_core::segment::limits::GPUS;
 /// States that last are told again this often, so that each segment of the time shows them.
 const REPEAT_MS: i64 = 60_000;
 
+/// A driver that was lost longer ago than this counts as calm.
+const CALM_MS: i64 = 300_000;
 /// First wait before NVML is opened anew for a lost GPU; it doubles.
 const LOST_RETRY_MS: i64 = 120_000;
 /// The longest such wait.
@@ -52,7 +54,7 @@ pub(super) enum Order {
     /// Look which GPUs there are; open NVML first if it is not open.
     Scan,
     /// Start a reader of this number.
-    Attach { gpu: FoundGpu, reader: u64, track: TrackSlot },
+    Attach { gpu: Box<FoundGpu>, reader: u64, track: TrackSlot },
     /// No answer of this GPU's reader counts any more.
     Detach { uuid: GpuUuid },
     /// Close NVML; the next scan opens it anew and is of this generation.
@@ -75,7 +77,13 @@ impl Effects {
         self.orders.push(order);
     }
 
-    pub(super) fn event(&mut self, at_boot_ms: i64, gpu: Option<GpuUuid>, kind: EventKind, urgent: bool) {
+    pub(super) fn event(
+        &mut self,
+        at_boot_ms: i64,
+        gpu: Option<GpuUuid>,
+        kind: EventKind,
+        urgent: bool,
+    ) {
         self.observe(Observation::Event(EventObservation { at_boot_ms, gpu, kind, urgent }));
     }
 }
@@ -109,7 +117,10 @@ enum Nvml {
     Unknown,
     Available,
     /// Since when it was last told, with which code.
-    Unavailable { code: u32, told_ms: i64 },
+    Unavailable {
+        code: u32,
+        told_ms: i64,
+    },
 }
 
 /// The GPUs of the node.
@@ -124,6 +135,10 @@ pub(super) struct Fleet {
     nvml: Nvml,
     /// The driver was lost and has not come back yet.
     reloading: bool,
+    /// When the driver was last lost, and how long to wait before it is opened again if that
+    /// happens once more soon.
+    driver_lost_ms: Option<i64>,
+    reopen_wait_ms: i64,
     /// Grows with each loss of the driver; scans of an older one are void.
     generation: u64,
     versions: Option<Versions>,
@@ -151,6 +166,8 @@ impl Fleet {
             gpus: BTreeMap::new(),
             nvml: Nvml::Unknown,
             reloading: false,
+            driver_lost_ms: None,
+            reopen_wait_ms: 0,
             generation: 0,
             versions: None,
             scanning_since_ms: None,
@@ -267,7 +284,19 @@ impl Fleet {
         self.detach_all(out);
         self.unavailable(now_ms, code, out);
         out.order(Order::Reinitialise { generation: self.generation });
-        self.order_scan(now_ms, out);
+        // A driver that opens and fails at the first read must not be opened at each tick.
+        let before_ms = self.driver_lost_ms.replace(now_ms);
+        let again = before_ms.is_some_and(|at_ms| now_ms.saturating_sub(at_ms) < CALM_MS);
+        self.reopen_wait_ms = match (again, self.reopen_wait_ms) {
+            (false, _) => 0,
+            (true, 0) => self.timing.rescan_ms / 8,
+            (true, before) => before.saturating_mul(2).min(self.timing.rescan_ms),
+        };
+        if again {
+            self.next_scan_ms = now_ms.saturating_add(self.reopen_wait_ms);
+        } else {
+            self.order_scan(now_ms, out);
+        }
     }
 
     /// A GPU that was reset or plugged in again may need a new session to be seen. That stops all
@@ -284,8 +313,8 @@ impl Fleet {
             Some(planned) => planned,
         };
         self.lost_retry = Some((due_ms, wait_ms));
-        let is_quiet = self.scanning_since_ms.is_none()
-            && self.gpus.values().all(|watch| !watch.is_silent());
+        let is_quiet =
+            self.scanning_since_ms.is_none() && self.gpus.values().all(|watch| !watch.is_silent());
         if now_ms >= due_ms && is_quiet {
             let wait_ms = wait_ms.saturating_mul(2).min(LOST_RETRY_MAX_MS);
             self.lost_retry = Some((now_ms.saturating_add(wait_ms), wait_ms));

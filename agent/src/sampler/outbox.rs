@@ -38,6 +38,11 @@ impl Outbox {
         self.closed
     }
 
+    /// `at_ms`, or the first instant after the watermark if that is later.
+    pub(super) fn after_watermark(&self, at_ms: i64) -> i64 {
+        at_ms.max(self.watermark_ms.saturating_add(1))
+    }
+
     /// Sends an observation; false when it found no room.
     pub(super) fn send(&mut self, observation: Observation) -> bool {
         match self.to_recorder.try_send(observation) {
@@ -53,8 +58,7 @@ impl Outbox {
     /// Sends an event, or keeps it until there is room. Its time is moved behind the watermark and
     /// behind the events before it, if it must.
     pub(super) fn event(&mut self, mut event: EventObservation) {
-        let floor = self.last_event_ms.max(self.watermark_ms.saturating_add(1));
-        event.at_boot_ms = event.at_boot_ms.max(floor);
+        event.at_boot_ms = self.after_watermark(event.at_boot_ms.max(self.last_event_ms));
         self.last_event_ms = event.at_boot_ms;
         self.waiting.push_back(event);
         if self.waiting.len() > WAITING_MAX {
@@ -67,7 +71,10 @@ impl Outbox {
     /// Says that everything up to `at_ms` was sent, unless it was not or has been said.
     pub(super) fn tick_end(&mut self, at_ms: i64) {
         self.flush();
-        if self.waiting.is_empty() && at_ms > self.watermark_ms && self.send(Observation::TickEnd(at_ms)) {
+        if self.waiting.is_empty()
+            && at_ms > self.watermark_ms
+            && self.send(Observation::TickEnd(at_ms))
+        {
             self.watermark_ms = at_ms;
         }
     }

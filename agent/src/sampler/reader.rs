@@ -34,7 +34,11 @@ pub(super) struct ReaderTask {
 ///
 /// # Errors
 /// When the operating system has no thread left.
-pub(super) fn spawn(session: &Arc<Session>, task: ReaderTask, to: &Sender<Message>) -> io::Result<()> {
+pub(super) fn spawn(
+    session: &Arc<Session>,
+    task: ReaderTask,
+    to: &Sender<Message>,
+) -> io::Result<()> {
     let (gpu, is_over) = (task.gpu.clone(), Arc::clone(&task.is_over));
     let (nvml, replies) = (Arc::clone(session), to.clone());
     thread::Builder::new().name("gpu-read".into()).spawn(move || read(&nvml, &task, &replies))?;

@@ -281,7 +281,6 @@ impl Watch {
     pub(super) fn uuid(&self) -> &GpuUuid {
         &self.gpu.uuid
     }
-
 }
 
 fn count(length: usize) -> i64 {

@@ -51,7 +51,10 @@ impl HostReader {
         traffic::disks(&self.root, &mut out);
         out.push((HostMetric::DiskFree, disk_free_mib(&self.state_dir)));
         rdma::read(&self.root, &mut out);
-        out.push((HostMetric::Uptime, life_unit::uptime_s(&self.root, self.container, now_boot_ms)));
+        out.push((
+            HostMetric::Uptime,
+            life_unit::uptime_s(&self.root, self.container, now_boot_ms),
+        ));
         for (metric, reading) in &mut out {
             *reading = in_range(*metric, *reading);
         }
@@ -62,7 +65,9 @@ impl HostReader {
 
 fn in_range(metric: HostMetric, reading: Reading) -> Reading {
     match reading {
-        Reading::Number(value) if value < metric.lowest() || value > metric.highest() => Reading::Error,
+        Reading::Number(value) if value < metric.lowest() || value > metric.highest() => {
+            Reading::Error
+        }
         other => other.rounded_to(metric.resolution()),
     }
 }

@@ -124,15 +124,21 @@ fn number_of(query: &FieldQuery, field: &nvmlFieldValue_t) -> Result<FieldNumber
 /// NVML's return code.
 pub(super) fn clock_event_reasons(device: &Device<'_>) -> Result<u64, nvmlReturn_t> {
     let lib = device.nvml().lib();
-    let call = lib
-        .nvmlDeviceGetCurrentClocksEventReasons
-        .as_ref()
-        .or(lib.nvmlDeviceGetCurrentClocksThrottleReasons.as_ref())
-        .map_err(|_| FUNCTION_NOT_FOUND)?;
-    let mut reasons: c_ulonglong = 0;
-    // SAFETY: one output pointer to an initialised u64; both functions have this signature.
-    check(unsafe { call(device.handle(), &raw mut reasons) })?;
-    Ok(reasons)
+    // The newer name may be missing, or be there without a driver that knows it.
+    let names = [
+        &lib.nvmlDeviceGetCurrentClocksEventReasons,
+        &lib.nvmlDeviceGetCurrentClocksThrottleReasons,
+    ];
+    let mut answer = Err(FUNCTION_NOT_FOUND);
+    for call in names.into_iter().flatten() {
+        let mut reasons: c_ulonglong = 0;
+        // SAFETY: one output pointer to an initialised u64; both functions have this signature.
+        answer = check(unsafe { call(device.handle(), &raw mut reasons) }).map(|()| reasons);
+        if answer != Err(FUNCTION_NOT_FOUND) {
+            break;
+        }
+    }
+    answer
 }
 
 /// Row remapping: corrected, uncorrected, pending, failure.

@@ -47,8 +47,11 @@ pub(crate) fn fault(kind_and_more: &str) -> String {
     scenario("H100-SXM5-80GB", "590.48.01", &format!("[[faults]]\n{kind_and_more}\n"))
 }
 
-/// Plays `scenario` in a child process in which the calling test runs `body`.
-pub(crate) fn play(test: &str, scenario: &str, body: impl FnOnce(&mut Case)) {
+/// Plays `scenario` in a child process in which the calling test runs `body`. The test is found by
+/// the name of its closure.
+pub(crate) fn play<B: FnOnce(&mut Case)>(scenario: &str, body: B) {
+    let closure = std::any::type_name::<B>();
+    let test = closure.trim_start_matches("sampler::").trim_end_matches("::{{closure}}");
     if is_child() {
         body(&mut Case::start(|_| {}));
         return;
@@ -70,6 +73,12 @@ pub(crate) fn play(test: &str, scenario: &str, body: impl FnOnce(&mut Case)) {
 /// True in the process that plays the scenario.
 pub(crate) fn is_child() -> bool {
     std::env::var_os(nvidia_ml_sim::SCENARIO_VARIABLE).is_some()
+}
+
+/// Switches faults of the played scenario on and off.
+pub(crate) fn set_control(faults: &str) {
+    let path = std::env::var_os(nvidia_ml_sim::CONTROL_VARIABLE).unwrap();
+    std::fs::write(path, faults).unwrap();
 }
 
 pub(crate) fn library() -> PathBuf {
@@ -145,19 +154,25 @@ impl Case {
     }
 
     pub(crate) fn reads(&self, uuid: &str) -> Vec<&GpuObservation> {
-        let of_gpu = |seen| match seen {
-            &Observation::Gpu(ref gpu) if gpu.uuid.as_str() == uuid => Some(gpu),
-            _ => None,
-        };
-        self.seen.iter().filter_map(of_gpu).collect()
+        let mut reads = Vec::new();
+        for seen in &self.seen {
+            if let Observation::Gpu(gpu) = seen
+                && gpu.uuid.as_str() == uuid
+            {
+                reads.push(gpu);
+            }
+        }
+        reads
     }
 
     pub(crate) fn events(&self) -> Vec<&EventObservation> {
-        let event = |seen| match seen {
-            &Observation::Event(ref event) => Some(event),
-            _ => None,
-        };
-        self.seen.iter().filter_map(event).collect()
+        let mut events = Vec::new();
+        for seen in &self.seen {
+            if let Observation::Event(event) = seen {
+                events.push(event);
+            }
+        }
+        events
     }
 
     pub(crate) fn points(&self, uuid: &str) -> Vec<(i64, Reading)> {
@@ -211,7 +226,10 @@ impl Case {
     /// From `first_ms` on nothing is a number.
     pub(crate) fn check_no_numbers_from(&self, uuid: &str, first_ms: i64) {
         for read in self.reads(uuid).iter().filter(|read| read.at_boot_ms >= first_ms) {
-            assert!(read.readings.iter().all(|(_, reading)| reading.number().is_none()), "{read:?}");
+            assert!(
+                read.readings.iter().all(|(_, reading)| reading.number().is_none()),
+                "{read:?}"
+            );
             let points = &read.track.points;
             assert!(points.iter().all(|(_, busy)| busy.number().is_none()), "{points:?}");
         }
@@ -227,7 +245,6 @@ impl Case {
         found.expect("the event was waited for").at_boot_ms
     }
 }
-
 
 pub(crate) fn fault_free() -> String {
     scenario("H100-SXM5-80GB", "590.48.01", "")

@@ -9,7 +9,7 @@ use crate::case::{FIRST, SECOND, fault, id, is_child, play, scenario};
 #[test]
 fn a_lost_gpu_is_an_event_and_then_silence_until_it_answers() {
     let plan = fault("kind = \"gpu_lost\"\ncard = 0\nat_s = 602\nuntil_s = 605");
-    play("a_lost_gpu_is_an_event_and_then_silence_until_it_answers", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("loss", |event| event.kind == EventKind::GpuLost { nvml_code: 15 });
         let before = case.reads(FIRST).len();
         assert!(case.live.snapshot().gpus[0].lost);
@@ -32,7 +32,7 @@ fn a_lost_gpu_is_an_event_and_then_silence_until_it_answers() {
 #[test]
 fn a_gpu_that_needs_a_reset_is_lost_too() {
     let plan = fault("kind = \"reset_required\"\ncard = 0\nat_s = 602");
-    play("a_gpu_that_needs_a_reset_is_lost_too", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("loss", |event| event.kind == EventKind::GpuLost { nvml_code: 16 });
         case.until_reads(SECOND, 5);
         case.check_no_numbers_from(FIRST, case.time_of(|k| matches!(k, EventKind::GpuLost { .. })));
@@ -43,7 +43,7 @@ fn a_gpu_that_needs_a_reset_is_lost_too() {
 #[test]
 fn a_gpu_that_is_lost_at_the_start_does_not_hide_the_other() {
     let plan = fault("kind = \"gpu_lost\"\ncard = 0");
-    play("a_gpu_that_is_lost_at_the_start_does_not_hide_the_other", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("loss", |event| event.kind == EventKind::GpuLost { nvml_code: 15 });
         case.until_reads(SECOND, 5);
         assert_eq!(case.reads(FIRST).len(), 0);
@@ -54,7 +54,7 @@ fn a_gpu_that_is_lost_at_the_start_does_not_hide_the_other() {
 #[test]
 fn a_hung_gpu_is_stale_and_the_other_goes_on() {
     let plan = fault("kind = \"hang\"\ncard = 0\nat_s = 603\nuntil_s = 607");
-    play("a_hung_gpu_is_stale_and_the_other_goes_on", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("stall", |event| event.kind == EventKind::CollectorStalled);
         case.until_reads(SECOND, 5);
         assert!(case.live.snapshot().gpus[0].stalled_since_boot_ms.is_some());
@@ -74,7 +74,7 @@ fn a_hung_gpu_is_stale_and_the_other_goes_on() {
 #[test]
 fn a_gpu_that_hangs_at_the_start_does_not_hide_the_other() {
     let plan = fault("kind = \"hang\"\ncard = 0");
-    play("a_gpu_that_hangs_at_the_start_does_not_hide_the_other", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("stall", |event| event.kind == EventKind::CollectorStalled);
         case.until_reads(SECOND, 10);
         assert_eq!(case.reads(FIRST).len(), 0);
@@ -86,7 +86,7 @@ fn a_gpu_that_hangs_at_the_start_does_not_hide_the_other() {
 
 #[test]
 fn impossible_values_are_errors_and_counted() {
-    play("impossible_values_are_errors_and_counted", &fault("kind = \"garbage\"\ncard = 0"), |case| {
+    play(&fault("kind = \"garbage\"\ncard = 0"), |case| {
         case.until_reads(FIRST, 6);
         case.until_reads(SECOND, 3);
         case.stop();
@@ -111,15 +111,11 @@ fn masked_metrics_are_unsupported_never_zero() {
     let plan = fault(
         "kind = \"masked\"\ncard = 0\nmetrics = [\"power\", \"energy\", \"memory_temperature\", \"samples\", \"utilization\"]",
     );
-    play("masked_metrics_are_unsupported_never_zero", &plan, |case| {
+    play(&plan, |case| {
         case.until_reads(FIRST, 6);
         case.until_reads(SECOND, 3);
-        let masked = [
-            Metric::PowerDraw,
-            Metric::Energy,
-            Metric::MemoryTemperature,
-            Metric::MemoryBusy,
-        ];
+        let masked =
+            [Metric::PowerDraw, Metric::Energy, Metric::MemoryTemperature, Metric::MemoryBusy];
         for metric in masked {
             let column = case.column(FIRST, metric);
             assert!(!column.is_empty() && column.iter().all(|r| *r == Reading::Unsupported));
@@ -135,10 +131,9 @@ fn masked_metrics_are_unsupported_never_zero() {
 fn each_unusual_code_is_a_reason() {
     let metrics = r#"["utilization", "samples", "power", "ecc", "gpm", "fields"]"#;
     for code in [23, 24, 25, 26, 27, 28, 29, 30, 999] {
-        let plan = fault(&format!(
-            "kind = \"nvml_error\"\ncard = 0\ncode = {code}\nmetrics = {metrics}"
-        ));
-        play("each_unusual_code_is_a_reason", &plan, |case| {
+        let plan =
+            fault(&format!("kind = \"nvml_error\"\ncard = 0\ncode = {code}\nmetrics = {metrics}"));
+        play(&plan, |case| {
             case.until_reads(FIRST, 5);
             case.until_reads(SECOND, 3);
             let unsupported = ["code = 25", "code = 26"].iter().any(|c| case.scenario.contains(c));
@@ -166,7 +161,7 @@ fn each_unusual_code_is_a_reason() {
 #[test]
 fn a_gpu_that_answers_nothing_but_errors_is_there_and_unmeasured() {
     let plan = fault("kind = \"nvml_error\"\ncard = 0\nat_s = 602\ncode = 999");
-    play("a_gpu_that_answers_nothing_but_errors_is_there_and_unmeasured", &plan, |case| {
+    play(&plan, |case| {
         case.until("an error", |case| {
             case.points(FIRST).last().is_some_and(|(_, busy)| *busy == Reading::Error)
         });
@@ -180,7 +175,7 @@ fn a_gpu_that_answers_nothing_but_errors_is_there_and_unmeasured() {
 
 #[test]
 fn a_gpu_in_mig_mode_has_no_utilization_at_each_tick() {
-    play("a_gpu_in_mig_mode_has_no_utilization_at_each_tick", &fault("kind = \"mig_on\"\ncard = 0"), |case| {
+    play(&fault("kind = \"mig_on\"\ncard = 0"), |case| {
         case.until_reads(FIRST, 5);
         case.until_reads(SECOND, 3);
         let points = case.points(FIRST);
@@ -194,7 +189,7 @@ fn a_gpu_in_mig_mode_has_no_utilization_at_each_tick() {
 #[test]
 fn mig_mode_that_is_switched_on_is_an_event() {
     let plan = fault("kind = \"mig_on\"\ncard = 0\nat_s = 603");
-    play("mig_mode_that_is_switched_on_is_an_event", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("change", |event| event.kind == EventKind::MigChanged { enabled: true });
         case.until_reads(FIRST, 4);
         let points = case.points(FIRST);
@@ -207,9 +202,11 @@ fn mig_mode_that_is_switched_on_is_an_event() {
 #[test]
 fn xids_are_passed_on_with_their_code() {
     let plan = fault("kind = \"xid\"\ncard = 0\nat_s = 603\ncode = 79");
-    play("xids_are_passed_on_with_their_code", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("xid", |event| {
-            event.kind == EventKind::Xid { code: 79 } && event.gpu == Some(id(FIRST)) && event.urgent
+            event.kind == EventKind::Xid { code: 79 }
+                && event.gpu == Some(id(FIRST))
+                && event.urgent
         });
         case.until_reads(SECOND, 3);
         case.check_second_is_well();
@@ -221,7 +218,7 @@ fn uncorrected_errors_and_limits_are_events_with_their_numbers() {
     let plan = fault(
         "kind = \"ecc_uncorrected\"\ncard = 0\nat_s = 603\ncount = 2\n[[faults]]\nkind = \"power_limit\"\ncard = 0\nat_s = 603\nlimit_mw = 400000",
     );
-    play("uncorrected_errors_and_limits_are_events_with_their_numbers", &plan, |case| {
+    play(&plan, |case| {
         case.until_event("error", |event| event.kind == EventKind::EccUncorrected { count: 2 });
         let limit = EventKind::PowerLimitChanged { from_mw: 700_000, to_mw: 400_000 };
         case.until_event("limit", |event| event.kind == limit);
@@ -236,7 +233,7 @@ fn throttle_counters_are_right_on_both_sides_of_the_renumbering() {
     for driver in ["580.65.06", "580.82.07"] {
         let hot = "[[faults]]\nkind = \"thermal_throttle\"\ncard = 0\n";
         let plan = scenario("H100-SXM5-80GB", driver, hot);
-        play("throttle_counters_are_right_on_both_sides_of_the_renumbering", &plan, |case| {
+        play(&plan, |case| {
             case.until_reads(FIRST, 12);
             let growth = |uuid, metric| {
                 let column: Vec<_> =

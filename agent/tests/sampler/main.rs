@@ -4,6 +4,8 @@
 //! binary again with the scenario in the environment and the same test selected. Every failure of
 //! a GPU must end in a reason, an event or missing points; never in a number.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod case;
 mod gpu_faults;
 mod node_faults;
@@ -15,7 +17,7 @@ use leasewatch_core::segment::{EventKind, Origin, TrackSource};
 
 #[test]
 fn healthy_gpus_are_measured_exactly_and_marked_as_simulated() {
-    play("healthy_gpus_are_measured_exactly_and_marked_as_simulated", &fault_free(), |case| {
+    play(&fault_free(), |case| {
         assert_eq!(Source::open(&library()).origin(), Origin::Simulated);
         case.until_reads(FIRST, 12);
         case.until_reads(SECOND, 1);
@@ -32,12 +34,18 @@ fn healthy_gpus_are_measured_exactly_and_marked_as_simulated() {
         for metric in gauges {
             let column = case.column(FIRST, metric);
             assert!(!column.is_empty(), "{metric}");
-            assert!(column.iter().all(|r| r.number().is_some_and(|n| n > 0)), "{metric} {column:?}");
+            assert!(
+                column.iter().all(|r| r.number().is_some_and(|n| n > 0)),
+                "{metric} {column:?}"
+            );
         }
         for counter in [Metric::Energy, Metric::PcieTx, Metric::NvlinkTx] {
             let column: Vec<_> =
                 case.column(FIRST, counter).iter().filter_map(|r| r.number()).collect();
-            assert!(column.len() >= 3 && column.is_sorted() && column[0] > 0, "{counter} {column:?}");
+            assert!(
+                column.len() >= 3 && column.is_sorted() && column[0] > 0,
+                "{counter} {column:?}"
+            );
         }
         assert_eq!(case.column(FIRST, Metric::NvlinkActive)[0], Reading::Number(18));
         assert_eq!(case.column(FIRST, Metric::ComputeProcesses), [], "not asked by default");
@@ -55,7 +63,7 @@ fn healthy_gpus_are_measured_exactly_and_marked_as_simulated() {
 
 #[test]
 fn a_polled_track_has_a_point_a_tick() {
-    play("a_polled_track_has_a_point_a_tick", &fault_free(), |case| {
+    play(&fault_free(), |case| {
         case.restart(|options| {
             options.driver_samples = false;
             options.process_counts = true;

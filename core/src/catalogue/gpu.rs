@@ -132,9 +132,7 @@ impl GpuModel {
     /// Whether NVML reports the temperature of its memory; `None` where the memory type is unknown.
     #[must_use]
     pub fn memory_temperature_readable(&self) -> Option<bool> {
-        self.memory_type
-            .as_ref()
-            .map(|kind| kind.starts_with("HBM"))
+        self.memory_type.as_ref().map(|kind| kind.starts_with("HBM"))
     }
 
     /// Whether NVML offers GPM (Hopper and later); `None` for Blackwell boards with GDDR, where it
@@ -174,9 +172,7 @@ impl GpuModel {
         known.peek()?;
         Some(known.any(|mib| {
             total_mib.abs_diff(mib).saturating_mul(1_000)
-                <= mib
-                    .unsigned_abs()
-                    .saturating_mul(MEMORY_TOLERANCE_PERMILLE.unsigned_abs())
+                <= mib.unsigned_abs().saturating_mul(MEMORY_TOLERANCE_PERMILLE.unsigned_abs())
         }))
     }
 }
@@ -224,9 +220,7 @@ fn one_of(candidates: &[&'static GpuModel], memory_mib: Option<i64>) -> Option<&
         return Some(only);
     }
     let total_mib = memory_mib?;
-    let mut fitting = candidates
-        .iter()
-        .filter(|model| model.memory_fits(total_mib) == Some(true));
+    let mut fitting = candidates.iter().filter(|model| model.memory_fits(total_mib) == Some(true));
     match (fitting.next(), fitting.next()) {
         (Some(only), None) => Some(only),
         _ => None,
@@ -261,46 +255,28 @@ mod tests {
             assert_eq!(by_key(&model.key), Some(model));
             for id in &model.pci_device_ids {
                 assert!(seen_ids.insert(id), "{id:x}");
-                assert_eq!(
-                    key(Some(*id), "a name of no product", None),
-                    Some(model.key.as_str())
-                );
+                assert_eq!(key(Some(*id), "a name of no product", None), Some(model.key.as_str()));
             }
             for name in model.aliases.iter().chain([&model.nvml_name]) {
                 assert_eq!(key(None, name, None), Some(model.key.as_str()), "{name}");
-                assert_eq!(
-                    key(None, &name.to_lowercase(), Some(8_376)),
-                    Some(model.key.as_str())
-                );
+                assert_eq!(key(None, &name.to_lowercase(), Some(8_376)), Some(model.key.as_str()));
             }
         }
     }
 
     #[test]
     fn the_pci_id_wins_over_the_name() {
-        assert_eq!(
-            key(Some(0x2330_10de), "NVIDIA H20", Some(97_871)),
-            Some("H100-SXM5-80GB")
-        );
+        assert_eq!(key(Some(0x2330_10de), "NVIDIA H20", Some(97_871)), Some("H100-SXM5-80GB"));
         assert_eq!(key(Some(0xffff_10de), "NVIDIA H20", None), Some("H20"));
     }
 
     #[test]
     fn a_cut_name_needs_the_memory_where_products_share_it() {
-        assert_eq!(
-            key(None, "Tesla V100-SXM2...", Some(32_510)),
-            Some("V100-SXM2-32GB")
-        );
-        assert_eq!(
-            key(None, "Tesla V100-SXM2...", Some(16_160)),
-            Some("V100-SXM2-16GB")
-        );
+        assert_eq!(key(None, "Tesla V100-SXM2...", Some(32_510)), Some("V100-SXM2-32GB"));
+        assert_eq!(key(None, "Tesla V100-SXM2...", Some(16_160)), Some("V100-SXM2-16GB"));
         assert_eq!(key(None, "Tesla V100-SXM2...", None), None);
         assert_eq!(key(None, "Tesla V100-SXM2...", Some(8_000)), None);
-        assert_eq!(
-            key(None, "NVIDIA A100-SXM...", Some(81_251)),
-            Some("A100-SXM4-80GB")
-        );
+        assert_eq!(key(None, "NVIDIA A100-SXM...", Some(81_251)), Some("A100-SXM4-80GB"));
         assert_eq!(key(None, "NVIDIA GeForce ...", Some(24_576)), None);
         assert_eq!(key(None, "NVIDIA L40S...", None), Some("L40S"));
         assert_eq!(key(None, "...", Some(81_559)), None);
@@ -310,17 +286,11 @@ mod tests {
     fn names_that_only_begin_alike_are_different_products() {
         assert_eq!(key(None, "NVIDIA H100", None), Some("H100-2339"));
         assert_eq!(key(None, "NVIDIA H100 PCIe", None), Some("H100-PCIE-80GB"));
-        assert_eq!(
-            key(None, "NVIDIA GeForce RTX 4090 D", None),
-            Some("RTX-4090D")
-        );
+        assert_eq!(key(None, "NVIDIA GeForce RTX 4090 D", None), Some("RTX-4090D"));
         assert_eq!(key(None, "NVIDIA GeForce RTX 4090 Laptop GPU", None), None);
         assert_eq!(key(None, "NVIDIA L40S", None), Some("L40S"));
         assert_eq!(key(None, "NVIDIA H20-3e", None), Some("H20-3e"));
-        assert_eq!(
-            key(None, "NVIDIA GeForce RTX 4090", Some(49_140)),
-            Some("RTX-4090")
-        );
+        assert_eq!(key(None, "NVIDIA GeForce RTX 4090", Some(49_140)), Some("RTX-4090"));
     }
 
     #[test]
@@ -343,10 +313,7 @@ mod tests {
     fn decimals_are_scaled_and_unknown_is_none() {
         let l20 = by_key("L20").unwrap();
         assert_eq!(l20.bf16_dense_gflops, Some(119_500));
-        assert_eq!(
-            (l20.tdp_mw, l20.default_limit_mw),
-            (Some(275_000), Some(350_000))
-        );
+        assert_eq!((l20.tdp_mw, l20.default_limit_mw), (Some(275_000), Some(350_000)));
         assert_eq!(by_key("A40").unwrap().nvlink_total_mb_s, Some(112_500));
         let unknown = by_key("H100-2339").unwrap();
         assert_eq!(unknown.memory_mib, None);
@@ -357,10 +324,7 @@ mod tests {
     #[test]
     fn classes_decide_what_can_be_read() {
         let h100 = by_key("H100-SXM5-80GB").unwrap();
-        assert_eq!(
-            (h100.gpm(), h100.memory_temperature_readable()),
-            (Some(true), Some(true))
-        );
+        assert_eq!((h100.gpm(), h100.memory_temperature_readable()), (Some(true), Some(true)));
         assert!(h100.mig() && h100.serial_readable() && !h100.has_fan());
         assert_eq!(h100.margin.shutdown_c, Some(-8));
         let geforce = by_key("RTX-4090").unwrap();

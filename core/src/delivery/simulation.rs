@@ -4,9 +4,12 @@
 //! in [`KEPT_SEEDS`]. Each fault counts how often it fired, and a test whose faults did not fire
 //! fails: a harness that injects nothing proves nothing.
 
+mod faults;
+mod model;
 mod world;
 
-use world::{Faults, World};
+use faults::{Faults, Fired};
+use world::World;
 
 const HOUR_MS: u64 = 3_600_000;
 
@@ -24,7 +27,7 @@ fn run(seed: u64, hours: u64, faults: Faults) -> World {
 
 #[test]
 fn everything_at_once_loses_nothing_silently() {
-    let mut fired = world::Fired::default();
+    let mut fired = Fired::default();
     let seeds = KEPT_SEEDS.iter().copied().chain(100..160);
     let runs = seeds.map(|seed| fired.add(&run(seed, 12, Faults::ALL).fired)).count() as u64;
     for (name, count) in [

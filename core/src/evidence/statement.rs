@@ -132,3 +132,6 @@ pub fn verify(
 fn signed_message(kind: StatementKind, bytes: &[u8]) -> Vec<u8> {
     [b"leasewatch/", kind.name().as_bytes(), b"/v1\n", bytes].concat()
 }
+
+#[cfg(test)]
+mod tests;

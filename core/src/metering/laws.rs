@@ -47,7 +47,8 @@ fn reading() -> impl Strategy<Value = Reading> {
 }
 
 fn epoch() -> impl Strategy<Value = EpochPlan> {
-    let distance = prop_oneof![15 => 990_i64..1_010, 2 => 1_900_i64..2_100, 1 => 3_001_i64..400_000];
+    let distance =
+        prop_oneof![15 => 990_i64..1_010, 2 => 1_900_i64..2_100, 1 => 3_001_i64..400_000];
     (
         0_i64..900_000,
         prop_oneof![Just(167_i64), Just(1_000)],
@@ -352,7 +353,10 @@ fn a_swap_within_a_run_belongs_to_the_old_gpu() {
     segments[1].head.period.end = segments[1].head.period.end.plus_ms(30_000);
     let records = meter_all(&segments);
     assert_eq!(records.len(), 2);
-    assert_eq!((records[0].gpu.clone(), records[0].gaps.ms(GapCause::GpuReplaced)), (gpu(0), 30_000));
+    assert_eq!(
+        (records[0].gpu.clone(), records[0].gaps.ms(GapCause::GpuReplaced)),
+        (gpu(0), 30_000)
+    );
     assert_eq!((records[1].gpu.clone(), records[1].gaps.total_ms()), (gpu(1), 0));
     assert_eq!(records[1].measured_ms(), 10_000);
 }

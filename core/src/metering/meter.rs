@@ -4,13 +4,13 @@ use crate::id::{GpuUuid, Hash};
 use crate::segment::{EventKind, Origin, TrackSource};
 use crate::time::{Period, Timestamp};
 
+use super::SlotHour;
 use super::counter::counters;
 use super::gap::{Explanation, GapCause, classify};
 use super::profile::{HourProfile, profile};
 use super::record::{HourRecord, SequenceRange};
 use super::run::{self, Run, explanations, overlapping, runs};
 use super::track::{Cell, Claim, Stretch, claims, resolve};
-use super::SlotHour;
 
 /// Meters one slot over one hour: a record and a profile for each GPU that sat in it. Their
 /// enrolled times add up to the slot's. Empty when the window is empty, or when no GPU was ever
@@ -160,12 +160,7 @@ impl Longest {
 
 /// Counts points where their windows end: a point at the very start of an hour describes the
 /// hour before.
-fn count_points(
-    record: &mut HourRecord,
-    window: Period,
-    claims: &[Claim<'_>],
-    contested: &[bool],
-) {
+fn count_points(record: &mut HourRecord, window: Period, claims: &[Claim<'_>], contested: &[bool]) {
     let inside = claims
         .iter()
         .zip(contested)

@@ -53,7 +53,8 @@ impl Grade {
         if enrolled_ms <= 0 {
             return None;
         }
-        let at_least = |percent: i128| i128::from(measured_ms) * 100 >= i128::from(enrolled_ms) * percent;
+        let at_least =
+            |percent: i128| i128::from(measured_ms) * 100 >= i128::from(enrolled_ms) * percent;
         Some(match () {
             () if at_least(99) => Self::A,
             () if at_least(95) => Self::B,

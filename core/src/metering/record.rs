@@ -219,19 +219,20 @@ impl HourRecord {
     /// The canonical statement of kind `hour`.
     #[must_use]
     pub fn statement(&self, names: &HourNames<'_>) -> Vec<u8> {
-        let counters = self.counters.iter().fold(StatementBuilder::object_of(), |object, (m, d)| {
-            let delta = StatementBuilder::object_of()
-                .decimal("delta", d.delta)
-                .int("covered_ms", d.covered_ms);
-            object.object(m.name(), delta)
+        let counters =
+            self.counters.iter().fold(StatementBuilder::object_of(), |object, (m, d)| {
+                let delta = StatementBuilder::object_of()
+                    .decimal("delta", d.delta)
+                    .int("covered_ms", d.covered_ms);
+                object.object(m.name(), delta)
+            });
+        let gaps = self.gaps.iter().fold(StatementBuilder::object_of(), |object, (cause, ms)| {
+            object.int(cause.name(), ms)
         });
-        let gaps = self
-            .gaps
+        let histogram = self
+            .histogram
             .iter()
-            .fold(StatementBuilder::object_of(), |object, (cause, ms)| object.int(cause.name(), ms));
-        let histogram = self.histogram.iter().map(|(percent, ms)| {
-            StatementBuilder::object_of().int("pct", percent).int("ms", ms)
-        });
+            .map(|(percent, ms)| StatementBuilder::object_of().int("pct", percent).int("ms", ms));
         let heads = self.heads.iter().map(|range| {
             StatementBuilder::object_of()
                 .id("chain", range.chain)

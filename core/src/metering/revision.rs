@@ -114,7 +114,10 @@ mod tests {
 
         assert_eq!(decide(None, &new, hour, soon, true), put(HourState::Provisional, 1));
         assert_eq!(decide(Some(provisional), &old, hour, soon, true), Write::Keep);
-        assert_eq!(decide(Some(provisional), &new, hour, soon, true), put(HourState::Provisional, 1));
+        assert_eq!(
+            decide(Some(provisional), &new, hour, soon, true),
+            put(HourState::Provisional, 1)
+        );
         assert_eq!(decide(Some(provisional), &old, hour, late, true), put(HourState::Sealed, 1));
         assert_eq!(decide(Some(provisional), &old, hour, late, false), Write::Keep);
         assert_eq!(decide(Some(sealed), &old, hour, late, true), Write::Keep);

@@ -103,7 +103,8 @@ fn points_of<'a>(
     block: &'a GpuBlock,
 ) -> impl Iterator<Item = Point<'a>> {
     let clock = &segment.head.clock;
-    let error = clock.offset_ms.unwrap_or(0).saturating_abs().saturating_add(clock.bound_ms.unwrap_or(0));
+    let error =
+        clock.offset_ms.unwrap_or(0).saturating_abs().saturating_add(clock.bound_ms.unwrap_or(0));
     let to_boot = clock.anchor_boot_ms.saturating_sub(clock.anchor_wall.0);
     block.track.points.iter().map(move |point| Point {
         at: point.at,
@@ -201,7 +202,8 @@ fn from_events(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explanation> {
     let mut list: Vec<(Explanation, &Event)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let Some(cause) = opens(&event.kind) else { continue };
-        let known = list.iter().rev().find(|(e, opening)| e.cause == cause && opening.gpu == event.gpu);
+        let known =
+            list.iter().rev().find(|(e, opening)| e.cause == cause && opening.gpu == event.gpu);
         if event.gpu.as_ref().is_some_and(|gpu| !input.has_held(gpu, runs))
             || known.is_some_and(|(e, _)| e.period.end > event.at)
         {
@@ -212,7 +214,8 @@ fn from_events(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explanation> {
         let (earlier, later) = points.split_at(points.partition_point(|(at, _)| *at <= event.at));
         let start = earlier.last().map_or(event.at, |(at, _)| *at);
         let answered = later.iter().find(|(_, gpu)| concerns(gpu)).map(|(at, _)| *at);
-        let ended = events[index + 1..].iter().find(|later| closes(event, later)).map(|later| later.at);
+        let ended =
+            events[index + 1..].iter().find(|later| closes(event, later)).map(|later| later.at);
         let end = [answered, ended].into_iter().flatten().min().unwrap_or(Timestamp(i64::MAX));
         list.push((Explanation { period: Period::new(start, end), cause }, event));
     }
@@ -224,7 +227,9 @@ fn opens(kind: &EventKind) -> Option<GapCause> {
         EventKind::GpuLost { .. } | EventKind::GpuMissing { .. } => Some(GapCause::GpuLost),
         EventKind::NoGpuAttached => Some(GapCause::NoGpuAttached),
         EventKind::DriverReloaded => Some(GapCause::DriverReload),
-        EventKind::NvmlUnavailable { .. } | EventKind::CollectorStalled => Some(GapCause::NvmlError),
+        EventKind::NvmlUnavailable { .. } | EventKind::CollectorStalled => {
+            Some(GapCause::NvmlError)
+        }
         _ => None,
     }
 }

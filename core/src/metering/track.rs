@@ -139,12 +139,18 @@ pub(super) fn resolve<'a>(claims: &[Claim<'a>]) -> (Vec<Stretch<'a>>, Vec<bool>)
     for (at, opens, index) in edges {
         if let Some(first) = active.iter().min().filter(|_| at > since) {
             let claim = &claims[*first];
-            let differ = active.iter().any(|i| claims[*i].cell != claim.cell || claims[*i].gpu != claim.gpu);
+            let differ =
+                active.iter().any(|i| claims[*i].cell != claim.cell || claims[*i].gpu != claim.gpu);
             if differ {
                 active.iter().for_each(|i| contested[*i] = true);
             }
             let cell = if differ { Cell::Gap(GapCause::Conflict) } else { claim.cell };
-            stretches.push(Stretch { period: Period::new(since, at), cell, gpu: claim.gpu, run: claim.run });
+            stretches.push(Stretch {
+                period: Period::new(since, at),
+                cell,
+                gpu: claim.gpu,
+                run: claim.run,
+            });
         }
         since = at;
         if opens {

@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn days_of_23_and_25_hours() {
         let pacific = zone("America/Los_Angeles");
-        let day = |text| pacific.day(Timestamp::parse_iso(text).unwrap()).and_then(Period::whole_hours);
+        let day =
+            |text| pacific.day(Timestamp::parse_iso(text).unwrap()).and_then(Period::whole_hours);
         assert_eq!(day("2026-03-08T20:00:00Z"), Some(23));
         assert_eq!(day("2026-11-01T20:00:00Z"), Some(25));
         assert_eq!(day("2026-11-02T20:00:00Z"), Some(24));

@@ -5,7 +5,7 @@
 //! Each field of the hello, in the order of the .proto, as a big-endian 32-bit length and its
 //! bytes; numbers are eight big-endian bytes. The first field is the text `leasewatch/hello/v1`.
 
-use leasewatch_core::delivery::{self, Cursor, TimeExchange};
+use leasewatch_core::delivery::{self, ClockEstimate, Cursor, TimeExchange};
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug, clean_text};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
@@ -334,6 +334,18 @@ impl TimeEcho {
     }
 }
 
+/// Largest offset or bound that a statement can hold, in milliseconds.
+const STATED_MS: i64 = (1 << 53) - 1;
+
+/// What the server knows of the agent's clock; `None` when it cannot be stated in a head.
+#[must_use]
+pub fn estimate_from_wire(wire: &v1::TimeEstimate) -> Option<ClockEstimate> {
+    let v1::TimeEstimate { offset_ms, bound_ms } = *wire;
+    let is_stated =
+        (-STATED_MS..=STATED_MS).contains(&offset_ms) && (0..=STATED_MS).contains(&bound_ms);
+    is_stated.then_some(ClockEstimate { offset_ms, bound_ms })
+}
+
 /// A text that is signed over must arrive as it was signed, so an unclean one is refused, not
 /// cleaned.
 fn inert(field: &'static str, text: &str, max: usize) -> Result<String, ConvertError> {
@@ -439,6 +451,15 @@ mod tests {
         assert_eq!(refused(|h| h.node_name = "a\u{202e}b".to_owned()), Err("bad_text"));
         assert_eq!(refused(|h| h.node_name.clear()), Err("bad_text"));
         assert_eq!(refused(|h| h.origin = "real".to_owned()), Err("out_of_range"));
+    }
+
+    #[test]
+    fn an_estimate_that_no_head_can_state_is_none() {
+        let read = |offset_ms, bound_ms| estimate_from_wire(&v1::TimeEstimate { offset_ms, bound_ms });
+        assert_eq!(read(-5, 2), Some(ClockEstimate { offset_ms: -5, bound_ms: 2 }));
+        assert_eq!(read(i64::MIN, 2), None);
+        assert_eq!(read(0, -1), None);
+        assert_eq!(read(0, i64::MAX), None);
     }
 
     #[test]

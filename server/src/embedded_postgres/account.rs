@@ -27,11 +27,8 @@ impl Account {
         }
         let passwd =
             fs::read_to_string("/etc/passwd").map_err(EmbeddedError::io("read /etc/passwd"))?;
-        let ids = ["postgres", "nobody"]
-            .iter()
-            .find_map(|name| find(&passwd, name));
-        ids.map(|ids| Self(Some(ids)))
-            .ok_or(EmbeddedError::NoAccount)
+        let ids = ["postgres", "nobody"].iter().find_map(|name| find(&passwd, name));
+        ids.map(|ids| Self(Some(ids))).ok_or(EmbeddedError::NoAccount)
     }
 
     /// Lets a command run as this account. Supplementary groups of root are dropped with it.
@@ -58,10 +55,7 @@ fn find(passwd: &str, name: &str) -> Option<Ids> {
         let mut fields = line.split(':');
         let matches = fields.next() == Some(name);
         let _password = fields.next();
-        let ids = Ids {
-            uid: fields.next()?.parse().ok()?,
-            gid: fields.next()?.parse().ok()?,
-        };
+        let ids = Ids { uid: fields.next()?.parse().ok()?, gid: fields.next()?.parse().ok()? };
         (matches && ids.uid != 0).then_some(ids)
     })
 }

@@ -26,10 +26,7 @@ impl Binaries {
     /// # Errors
     /// [`EmbeddedError::NotFound`] says where it was looked for.
     pub fn find(given: Option<&Path>) -> Result<Self, EmbeddedError> {
-        candidates(given)
-            .into_iter()
-            .next()
-            .ok_or_else(|| not_found(given))
+        candidates(given).into_iter().next().ok_or_else(|| not_found(given))
     }
 
     pub(super) fn find_major(
@@ -38,20 +35,11 @@ impl Binaries {
         cluster: &Cluster,
     ) -> Result<Self, EmbeddedError> {
         let all = candidates(given);
-        let newest = all
-            .first()
-            .map(|binaries| binaries.major)
-            .ok_or_else(|| not_found(given))?;
-        all.into_iter()
-            .find(|binaries| binaries.major == major)
-            .ok_or_else(|| {
-                let data = cluster.data_dir().display().to_string();
-                EmbeddedError::OtherMajor {
-                    data,
-                    found: major,
-                    available: newest,
-                }
-            })
+        let newest = all.first().map(|binaries| binaries.major).ok_or_else(|| not_found(given))?;
+        all.into_iter().find(|binaries| binaries.major == major).ok_or_else(|| {
+            let data = cluster.data_dir().display().to_string();
+            EmbeddedError::OtherMajor { data, found: major, available: newest }
+        })
     }
 
     /// The path of one of the programs.
@@ -64,15 +52,9 @@ impl Binaries {
         if !directory.join("initdb").is_file() {
             return None;
         }
-        let output = Command::new(directory.join("postgres"))
-            .arg("--version")
-            .output()
-            .ok()?;
+        let output = Command::new(directory.join("postgres")).arg("--version").output().ok()?;
         let major = parse_major(&String::from_utf8_lossy(&output.stdout))?;
-        (major >= OLDEST_MAJOR).then(|| Self {
-            directory: directory.to_owned(),
-            major,
-        })
+        (major >= OLDEST_MAJOR).then(|| Self { directory: directory.to_owned(), major })
     }
 }
 
@@ -97,10 +79,7 @@ fn versioned_directories(parent: &str, prefix: &'static str) -> impl Iterator<It
     entries.filter_map(move |entry| {
         let name = entry.file_name();
         let version = name.to_str()?.strip_prefix(prefix)?;
-        version
-            .parse::<u32>()
-            .ok()
-            .map(|_| entry.path().join("bin"))
+        version.parse::<u32>().ok().map(|_| entry.path().join("bin"))
     })
 }
 
@@ -125,10 +104,7 @@ mod tests {
 
     #[test]
     fn versions_are_read_as_postgres_prints_them() {
-        assert_eq!(
-            parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"),
-            Some(15)
-        );
+        assert_eq!(parse_major("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"), Some(15));
         assert_eq!(parse_major("postgres (PostgreSQL) 18beta1\n"), Some(18));
         assert_eq!(parse_major("postgres 15"), None);
     }
@@ -136,16 +112,8 @@ mod tests {
     #[test]
     fn an_empty_directory_is_an_error_that_says_what_to_install() {
         let directory = tempfile::tempdir().unwrap();
-        let error = Binaries::find(Some(directory.path()))
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains("apt install postgresql") && error.contains("--pg-bin"),
-            "{error}"
-        );
-        assert!(
-            error.contains(&directory.path().display().to_string()),
-            "{error}"
-        );
+        let error = Binaries::find(Some(directory.path())).unwrap_err().to_string();
+        assert!(error.contains("apt install postgresql") && error.contains("--pg-bin"), "{error}");
+        assert!(error.contains(&directory.path().display().to_string()), "{error}");
     }
 }

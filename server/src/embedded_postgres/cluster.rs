@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use super::account::Account;
 use super::binaries::Binaries;
 use super::{EmbeddedError, SUPERUSER};
+use crate::store::Durability;
 
 /// The longest socket path the kernel takes, without its final zero.
 const SOCKET_PATH_BYTES: usize = 107;
@@ -35,11 +36,7 @@ impl Cluster {
         make_directory(&base, 0o711)?;
         make_directory(&root, 0o711)?;
         let lock = take_lock(&root)?;
-        let cluster = Self {
-            root,
-            account,
-            _lock: lock,
-        };
+        let cluster = Self { root, account, _lock: lock };
         cluster.make_private(&cluster.socket_dir())?;
         Ok(cluster)
     }
@@ -56,14 +53,10 @@ impl Cluster {
     pub(super) fn major(&self) -> Result<Option<u32>, EmbeddedError> {
         let path = self.data_dir().join("PG_VERSION");
         match fs::read_to_string(&path) {
-            Ok(text) => text
-                .trim()
-                .parse()
-                .map(Some)
-                .map_err(|_| EmbeddedError::Failed {
-                    program: "postgres",
-                    message: format!("{} does not hold a version", path.display()),
-                }),
+            Ok(text) => text.trim().parse().map(Some).map_err(|_| EmbeddedError::Failed {
+                program: "postgres",
+                message: format!("{} does not hold a version", path.display()),
+            }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(EmbeddedError::io(format!("read {}", path.display()))(error)),
         }
@@ -71,7 +64,11 @@ impl Cluster {
 
     /// Runs `initdb` unless it was run. The result appears under its name only when complete, so
     /// an interrupted one leaves nothing that looks like data.
-    pub(super) async fn initialise(&self, binaries: &Binaries) -> Result<(), EmbeddedError> {
+    pub(super) async fn initialise(
+        &self,
+        binaries: &Binaries,
+        durability: Durability,
+    ) -> Result<(), EmbeddedError> {
         if self.major()?.is_some() {
             return Ok(());
         }
@@ -82,22 +79,15 @@ impl Cluster {
         }
         self.make_private(&unfinished)?;
         let mut command = self.command(&binaries.program("initdb"));
-        command
-            .arg("-D")
-            .arg(&unfinished)
-            .args(["-U", SUPERUSER, "-E", "UTF8", "-k"]);
-        command.args([
-            "--auth-local=trust",
-            "--auth-host=reject",
-            "--locale=C.UTF-8",
-        ]);
+        command.arg("-D").arg(&unfinished).args(["-U", SUPERUSER, "-E", "UTF8", "-k"]);
+        command.args(["--auth-local=trust", "--auth-host=reject", "--locale=C.UTF-8"]);
+        if durability == Durability::Throwaway {
+            command.arg("--no-sync");
+        }
         let output = run_to_end(command).await?;
         if !output.status.success() {
             let message = last_lines(&String::from_utf8_lossy(&output.stderr));
-            return Err(EmbeddedError::Failed {
-                program: "initdb",
-                message,
-            });
+            return Err(EmbeddedError::Failed { program: "initdb", message });
         }
         fs::rename(&unfinished, self.data_dir())
             .map_err(EmbeddedError::io("name the data directory"))
@@ -106,11 +96,7 @@ impl Cluster {
     /// A command that runs as the account of PostgreSQL and inherits nothing.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command
-            .env_clear()
-            .env("LC_ALL", "C.UTF-8")
-            .current_dir("/")
-            .stdin(Stdio::null());
+        command.env_clear().env("LC_ALL", "C.UTF-8").current_dir("/").stdin(Stdio::null());
         self.account.apply(&mut command);
         command
     }
@@ -142,11 +128,7 @@ impl Cluster {
 
 fn take_lock(root: &Path) -> Result<File, EmbeddedError> {
     let path = root.join("lock");
-    let open = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path);
+    let open = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
     let lock = open.map_err(EmbeddedError::io(format!("open {}", path.display())))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
@@ -167,25 +149,15 @@ fn make_directory(path: &Path, mode: u32) -> Result<(), EmbeddedError> {
             Ok(())
         };
     }
-    DirBuilder::new()
-        .recursive(true)
-        .mode(mode)
-        .create(path)
-        .map_err(failed())
+    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed())
 }
 
 async fn run_to_end(mut command: Command) -> Result<std::process::Output, EmbeddedError> {
     let output = tokio::task::spawn_blocking(move || command.output()).await;
-    output
-        .map_err(std::io::Error::other)
-        .flatten()
-        .map_err(EmbeddedError::io("run initdb"))
+    output.map_err(std::io::Error::other).flatten().map_err(EmbeddedError::io("run initdb"))
 }
 
 fn last_lines(text: &str) -> String {
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(5)..].join("; ")
 }

@@ -27,10 +27,7 @@ pub(super) async fn stop(data_dir: &Path) -> Result<(), EmbeddedError> {
         // The number was given to another program since. PostgreSQL would take it for its own.
         return remove_pid_file(data_dir);
     }
-    tracing::warn!(
-        pid = pid.as_raw_pid(),
-        "stopping a PostgreSQL that was left behind"
-    );
+    tracing::warn!(pid = pid.as_raw_pid(), "stopping a PostgreSQL that was left behind");
     for (signal, polls) in [(Signal::INT, FAST_POLLS), (Signal::QUIT, IMMEDIATE_POLLS)] {
         // Gone between the look and the signal is what is wanted.
         let _ = kill_process(pid, signal);
@@ -41,14 +38,8 @@ pub(super) async fn stop(data_dir: &Path) -> Result<(), EmbeddedError> {
             tokio::time::sleep(POLL).await;
         }
     }
-    let message = format!(
-        "process {} was left behind and does not end",
-        pid.as_raw_pid()
-    );
-    Err(EmbeddedError::Failed {
-        program: "postgres",
-        message,
-    })
+    let message = format!("process {} was left behind and does not end", pid.as_raw_pid());
+    Err(EmbeddedError::Failed { program: "postgres", message })
 }
 
 fn recorded_pid(data_dir: &Path) -> Option<Pid> {

@@ -47,10 +47,7 @@ pub fn become_postgres(arguments: &PostgresArguments) -> io::Error {
     if rustix::process::getppid() != Pid::from_raw(arguments.parent) {
         return io::Error::other("the server that started this is gone");
     }
-    Command::new(&arguments.program)
-        .arg0("postgres")
-        .args(&arguments.arguments)
-        .exec()
+    Command::new(&arguments.program).args(&arguments.arguments).exec()
 }
 
 /// A postmaster that accepts connections.
@@ -68,28 +65,16 @@ impl Running {
     ) -> Result<Self, EmbeddedError> {
         // Opened here and executed through the descriptor: the account of PostgreSQL may not be
         // able to walk to where our executable lies (a clone below /root).
-        let helper = File::open(&options.helper).map_err(EmbeddedError::io(format!(
-            "open {}",
-            options.helper.display()
-        )))?;
-        let mut command = cluster.command(&PathBuf::from(format!(
-            "/proc/self/fd/{}",
-            helper.as_raw_fd()
-        )));
+        let helper = File::open(&options.helper)
+            .map_err(EmbeddedError::io(format!("open {}", options.helper.display())))?;
+        let mut command =
+            cluster.command(&PathBuf::from(format!("/proc/self/fd/{}", helper.as_raw_fd())));
         command.arg0("leasewatch-server").arg("internal-postgres");
         command.arg("--parent").arg(std::process::id().to_string());
-        command
-            .arg("--program")
-            .arg(binaries.program("postgres"))
-            .arg("--");
+        command.arg("--program").arg(binaries.program("postgres")).arg("--");
         command.args(server_arguments(cluster, options.durability));
         let log = cluster.open_log()?;
-        command
-            .stdout(
-                log.try_clone()
-                    .map_err(EmbeddedError::io("share the log"))?,
-            )
-            .stderr(log);
+        command.stdout(log.try_clone().map_err(EmbeddedError::io("share the log"))?).stderr(log);
 
         let mut running = Self::keep(command).await?;
         drop(helper);
@@ -115,11 +100,7 @@ impl Running {
             .name("postgres-keeper".into())
             .spawn(keeper)
             .map_err(failed())?;
-        let pid = start
-            .await
-            .map_err(io::Error::other)
-            .flatten()
-            .map_err(failed())?;
+        let pid = start.await.map_err(io::Error::other).flatten().map_err(failed())?;
         let pid = pid.ok_or_else(|| failed()(io::Error::other("no process id")))?;
         Ok(Self { pid, exit })
     }
@@ -129,10 +110,7 @@ impl Running {
         loop {
             if let Some(status) = self.exit.borrow().as_ref() {
                 let message = format!("{status}: {}", cluster.log_tail());
-                return Err(EmbeddedError::Failed {
-                    program: "postgres",
-                    message,
-                });
+                return Err(EmbeddedError::Failed { program: "postgres", message });
             }
             if says_ready(&cluster.data_dir(), self.pid) {
                 return Ok(());
@@ -155,21 +133,13 @@ impl Running {
 
     pub(super) async fn stop(self) -> Result<(), EmbeddedError> {
         self.signal(Signal::INT);
-        if tokio::time::timeout(STOP_PATIENCE, self.exited())
-            .await
-            .is_ok()
-        {
+        if tokio::time::timeout(STOP_PATIENCE, self.exited()).await.is_ok() {
             return Ok(());
         }
         self.signal(Signal::QUIT);
-        let message = format!(
-            "did not end within {} s of a fast shutdown",
-            STOP_PATIENCE.as_secs()
-        );
-        Err(EmbeddedError::Failed {
-            program: "postgres",
-            message,
-        })
+        let message =
+            format!("did not end within {} s of a fast shutdown", STOP_PATIENCE.as_secs());
+        Err(EmbeddedError::Failed { program: "postgres", message })
     }
 
     fn signal(&self, signal: Signal) {
@@ -217,9 +187,7 @@ fn says_ready(data_dir: &Path, pid: Pid) -> bool {
         return false;
     };
     let mut lines = text.lines();
-    let ours = lines
-        .next()
-        .is_some_and(|line| line.trim() == pid.as_raw_pid().to_string());
+    let ours = lines.next().is_some_and(|line| line.trim() == pid.as_raw_pid().to_string());
     ours && lines.nth(6).is_some_and(|status| matches!(status.trim(), "ready" | "standby"))
 }
 
@@ -228,8 +196,5 @@ fn child_pid(child: &Child) -> Option<Pid> {
 }
 
 fn wait_in_words(child: &mut Child) -> String {
-    child
-        .wait()
-        .as_ref()
-        .map_or_else(ToString::to_string, ExitStatus::to_string)
+    child.wait().as_ref().map_or_else(ToString::to_string, ExitStatus::to_string)
 }

@@ -182,11 +182,7 @@ pub(super) fn drop(
 
 const BAD_SIGNATURE: &str = "bad_signature";
 
-fn check_head(
-    node: &NodeFacts,
-    head: &Head,
-    now: Timestamp,
-) -> Result<(), (&'static str, String)> {
+fn check_head(node: &NodeFacts, head: &Head, now: Timestamp) -> Result<(), (&'static str, String)> {
     let no = |code, message: &str| Err((code, message.to_owned()));
     if head.node != node.id {
         return no("foreign_node", "the head names another node than the key");

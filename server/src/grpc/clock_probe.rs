@@ -32,9 +32,9 @@ impl ClockProbe {
     /// Takes an answer in; returns the estimate when it changed. An answer to anything but the
     /// open question is ignored.
     pub(super) fn on_echo(&mut self, echo: &v1::TimeEcho, now: Moment) -> Option<ClockEstimate> {
-        let asked = self.asked.filter(|asked| {
-            asked.id == echo.id && asked.server_sent_ms == echo.server_sent_ms
-        })?;
+        let asked = self
+            .asked
+            .filter(|asked| asked.id == echo.id && asked.server_sent_ms == echo.server_sent_ms)?;
         self.asked = None;
         // The way there and back by the clock that never steps: a step of the server's wall clock
         // in between is not the agent's fault.
@@ -47,12 +47,9 @@ impl ClockProbe {
     }
 }
 
-/// The estimate as a head's clock states it: server minus agent.
+/// The message; both sides mean server time minus agent time.
 pub(super) fn to_wire(estimate: ClockEstimate) -> v1::TimeEstimate {
-    v1::TimeEstimate {
-        offset_ms: estimate.offset_ms.saturating_neg(),
-        bound_ms: estimate.bound_ms,
-    }
+    v1::TimeEstimate { offset_ms: estimate.offset_ms, bound_ms: estimate.bound_ms }
 }
 
 #[cfg(test)]
@@ -77,7 +74,7 @@ mod tests {
         let asked = probe.ask(Moment(100), WALL);
         let answer = echo(&asked, 2_000);
         let estimate = probe.on_echo(&answer, Moment(120)).unwrap();
-        assert_eq!((estimate.offset_ms, estimate.bound_ms), (2_000, 11));
+        assert_eq!((estimate.offset_ms, estimate.bound_ms), (-2_000, 11));
         assert_eq!(to_wire(estimate).offset_ms, -2_000);
         assert_eq!(probe.on_echo(&answer, Moment(120)), None);
         let asked = probe.ask(Moment(200), WALL);

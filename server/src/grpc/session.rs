@@ -70,8 +70,7 @@ impl Greeting {
             ConvertError::Protocol { .. } => Status::failed_precondition(error.to_string()),
             _ => Status::invalid_argument(error.to_string()),
         })?;
-        let public_key =
-            statement::public_key(&hello.public_key).map_err(|_| unauthenticated())?;
+        let public_key = statement::public_key(&hello.public_key).map_err(|_| unauthenticated())?;
         let name = clean_text(&hello.node_name, NAME_CHARS).trim().to_owned();
         if name.is_empty() {
             return Err(Status::invalid_argument("node_name is empty"));
@@ -164,7 +163,8 @@ impl Greeting {
             return Err(JoinFailure::Tenant);
         }
         let tenant = tenant::ensure(tx, &self.hello.tenant, self.hello.tenant.as_str()).await?;
-        let provider = provider::ensure(tx, &self.hello.provider, self.hello.provider.as_str()).await?;
+        let provider =
+            provider::ensure(tx, &self.hello.provider, self.hello.provider.as_str()).await?;
         let new = NewNode {
             tenant: tenant.key,
             provider: provider.key,

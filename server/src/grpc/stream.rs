@@ -14,9 +14,11 @@ use leasewatch_proto::convert::LiveFrame;
 use leasewatch_proto::v1::agent_message::Kind as FromAgent;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
 use leasewatch_proto::v1::{self, AgentMessage};
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tonic::Status;
 
+use super::GrpcState;
 use super::check::{self, Refused, Unreadable};
 use super::clock_probe::{self, ClockProbe};
 use super::outbox::{Outbox, busy, gone};
@@ -24,7 +26,7 @@ use super::registry::Seat;
 use super::session::{ProvenNode, unauthenticated, unavailable};
 use super::telemetry::out_of_place;
 use super::writer::{Item, Outcome, Receipt, WriteError};
-use super::GrpcState;
+use crate::live::Control;
 
 /// Items of one stream that wait for the writer.
 const PIPELINE: usize = 32;
@@ -41,6 +43,9 @@ pub(super) struct ProvenStream<'a> {
     waiting: VecDeque<Waiting>,
     clock: ClockProbe,
     last_frame_at: Option<Moment>,
+    control: watch::Receiver<Control>,
+    /// The interval of live frames that the client was last told.
+    told_interval_ms: u32,
 }
 
 /// What the next answer will be.
@@ -53,6 +58,8 @@ enum Waiting {
 
 impl<'a> ProvenStream<'a> {
     pub(super) fn new(state: &'a GrpcState, node: Arc<ProvenNode>, outbox: &'a Outbox) -> Self {
+        let mut control = state.live.control(node.facts.id);
+        let told_interval_ms = control.borrow_and_update().interval_ms;
         Self {
             state,
             node,
@@ -60,7 +67,14 @@ impl<'a> ProvenStream<'a> {
             waiting: VecDeque::new(),
             clock: ClockProbe::default(),
             last_frame_at: None,
+            control,
+            told_interval_ms,
         }
+    }
+
+    /// What the welcome says about live frames; later changes are told on the stream.
+    pub(super) fn interval_ms(&self) -> u32 {
+        self.told_interval_ms
     }
 
     /// Carries the stream to its end.
@@ -72,20 +86,11 @@ impl<'a> ProvenStream<'a> {
         mut inbound: impl Stream<Item = Result<AgentMessage, Status>> + Send + Unpin,
         seat: &Seat,
     ) -> Result<(), Status> {
-        let mut control = self.state.live.control(self.node.facts.id);
-        let mut told = control.borrow_and_update().interval_ms;
         let mut probe = interval(self.state.options.probe);
         probe.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut silent_until = Instant::now() + self.state.options.silence;
         loop {
-            let current = *control.borrow_and_update();
-            if current.revoked {
-                return Err(unauthenticated());
-            }
-            if std::mem::replace(&mut told, current.interval_ms) != current.interval_ms {
-                let pace = v1::LivePace { interval_ms: current.interval_ms };
-                self.outbox.send(ToAgent::LivePace(pace)).await?;
-            }
+            self.follow_control().await?;
             tokio::select! {
                 message = inbound.next(), if self.waiting.len() < PIPELINE => {
                     silent_until = Instant::now() + self.state.options.silence;
@@ -102,7 +107,7 @@ impl<'a> ProvenStream<'a> {
                     self.outbox.send(ToAgent::TimeProbe(asked)).await?;
                 }
                 // The sender is gone when the node was removed.
-                changed = control.changed() => changed.map_err(|_| unauthenticated())?,
+                changed = self.control.changed() => changed.map_err(|_| unauthenticated())?,
                 () = seat.displaced() => {
                     return Err(Status::aborted("newer streams of this node are open"));
                 }
@@ -112,6 +117,17 @@ impl<'a> ProvenStream<'a> {
                 }
             }
         }
+    }
+
+    async fn follow_control(&mut self) -> Result<(), Status> {
+        let Control { interval_ms, revoked } = *self.control.borrow_and_update();
+        if revoked {
+            return Err(unauthenticated());
+        }
+        if std::mem::replace(&mut self.told_interval_ms, interval_ms) == interval_ms {
+            return Ok(());
+        }
+        self.outbox.send(ToAgent::LivePace(v1::LivePace { interval_ms })).await
     }
 
     async fn on_message(&mut self, message: AgentMessage) -> Result<(), Status> {
@@ -165,7 +181,9 @@ impl<'a> ProvenStream<'a> {
         match LiveFrame::from_wire(wire) {
             Ok(frame) if names_each_gpu_once(&frame) => self.state.live.frame(node, frame),
             Ok(_) => tracing::warn!(node.id = %node, "a live frame names a gpu twice"),
-            Err(error) => tracing::warn!(node.id = %node, code = error.code(), "a live frame is left out"),
+            Err(error) => {
+                tracing::warn!(node.id = %node, code = error.code(), "a live frame is left out")
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use leasewatch_core::delivery::limits;
+use leasewatch_core::id::clean_text;
 use leasewatch_proto::convert::{Challenge, Welcome};
 use leasewatch_proto::v1::agent_message::Kind as FromAgent;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
@@ -25,6 +26,9 @@ use crate::store::session::{self, SessionKey};
 
 /// When a client that found no room should come back.
 const RETRY_MS: u32 = 10_000;
+
+/// Characters of a stream's end in the log; the transport's texts are not ours.
+const REASON_CHARS: usize = 200;
 
 /// The implementation of the service.
 #[derive(Debug, Clone)]
@@ -83,7 +87,8 @@ async fn run(
     let end = SessionEnd { state: state.clone(), session: joined.session };
     let result = carry(state, &joined, inbound, outbox).await;
     let reason = result.as_ref().err().map_or("the client ended it", |status| status.message());
-    tracing::info!(node.id = %joined.node.facts.id, reason = %reason.escape_debug(), "a stream ended");
+    let reason = clean_text(reason, REASON_CHARS);
+    tracing::info!(node.id = %joined.node.facts.id, reason, "a stream ended");
     drop(end);
     result
 }
@@ -116,22 +121,25 @@ async fn carry(
     inbound: impl Stream<Item = Result<AgentMessage, Status>> + Send + Unpin,
     outbox: &Outbox,
 ) -> Result<(), Status> {
-    let seat = state.registry.enter(joined.node.facts.id);
-    let open = state.live.open_stream(joined.node.facts.id, &joined.agent_version);
-    outbox.send(ToAgent::Welcome(welcome(state, joined))).await?;
-    let result = ProvenStream::new(state, Arc::clone(&joined.node), outbox).carry(inbound, &seat).await;
+    let node = joined.node.facts.id;
+    let seat = state.registry.enter(node);
+    let open = state.live.open_stream(node, &joined.agent_version);
+    let stream = ProvenStream::new(state, Arc::clone(&joined.node), outbox);
+    let welcome = welcome(state, joined, stream.interval_ms());
+    outbox.send(ToAgent::Welcome(welcome)).await?;
+    let result = stream.carry(inbound, &seat).await;
     drop(open);
     result
 }
 
-fn welcome(state: &GrpcState, joined: &Joined) -> v1::Welcome {
+fn welcome(state: &GrpcState, joined: &Joined, live_interval_ms: u32) -> v1::Welcome {
     let node = &joined.node.facts;
     let welcome = Welcome {
         node: node.id,
         tenant: node.tenant.clone(),
         cursor: joined.cursor,
         cadence_ms: state.options.cadence_ms,
-        live_interval_ms: state.live.control(node.id).borrow().interval_ms,
+        live_interval_ms,
         server_time: state.clock.now(),
         recorded_until: joined.recorded_until,
         window_bytes: u32::try_from(limits::WINDOW_BYTES).unwrap_or(u32::MAX),

@@ -49,7 +49,9 @@ impl Fault {
         let status = status(&view);
         match error_page::render(&view, context) {
             Ok(html) => (status, Html(html)).into_response(),
-            Err(_) => (status, "the server failed, and so did the page that says so\n").into_response(),
+            Err(_) => {
+                (status, "the server failed, and so did the page that says so\n").into_response()
+            }
         }
     }
 

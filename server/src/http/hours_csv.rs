@@ -65,10 +65,8 @@ async fn start(http: Http, visit: &Visit, range: Option<Range>) -> Result<Respon
     let export = Export { http, names, hours, after: None, piece: Some(first) };
     let body = Body::from_stream(stream::try_unfold(export, Export::next));
     let name = format!("attachment; filename=\"hours-{}-{}.csv\"", range.from, range.to);
-    let headers = [
-        (header::CONTENT_TYPE, csv::CONTENT_TYPE.to_owned()),
-        (header::CONTENT_DISPOSITION, name),
-    ];
+    let headers =
+        [(header::CONTENT_TYPE, csv::CONTENT_TYPE.to_owned()), (header::CONTENT_DISPOSITION, name)];
     Ok((headers, body).into_response())
 }
 
@@ -139,17 +137,20 @@ impl Export {
         let gpus = self.names.gpus.get(&row.node);
         let gpu = gpus.and_then(|gpus| gpus.iter().find(|gpu| gpu.uuid == row.record.gpu));
         let hash = row.hash.to_string();
-        csv::append(text, &csv::HourRow {
-            tenant: node.tenant.as_str(),
-            provider: node.provider.as_str(),
-            node: &node.id.to_string(),
-            node_name: &node.name,
-            slot: row.slot.0,
-            gpu_model: gpu.and_then(|gpu| gpu.name.as_deref()),
-            revision: row.revision,
-            state: row.state,
-            row_hash: Some(&hash),
-            record: &row.record,
-        });
+        csv::append(
+            text,
+            &csv::HourRow {
+                tenant: node.tenant.as_str(),
+                provider: node.provider.as_str(),
+                node: &node.id.to_string(),
+                node_name: &node.name,
+                slot: row.slot.0,
+                gpu_model: gpu.and_then(|gpu| gpu.name.as_deref()),
+                revision: row.revision,
+                state: row.state,
+                row_hash: Some(&hash),
+                record: &row.record,
+            },
+        );
     }
 }

@@ -70,13 +70,12 @@ impl Listener {
     async fn next(&mut self) -> Event {
         let due = self.turn.is_multiple_of(LIST_EVERY);
         self.turn = self.turn.wrapping_add(1);
-        if due {
-            if let Some(event) = self.totals().await {
-                return event;
-            }
+        if due && let Some(event) = self.totals().await {
+            return event;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let nodes: Vec<LiveNode> = self.nodes.iter().map(|(row, gpus)| self.node(row, gpus)).collect();
+        let nodes: Vec<LiveNode> =
+            self.nodes.iter().map(|(row, gpus)| self.node(row, gpus)).collect();
         match live::event(&nodes, self.language) {
             Ok(data) => Event::default().event(live::NODES_EVENT).data(data),
             Err(error) => Event::default().comment(error.to_string()),

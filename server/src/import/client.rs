@@ -8,7 +8,9 @@ use leasewatch_core::evidence::statement;
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, clean_text};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
-use leasewatch_proto::convert::{Challenge, Hello, MESSAGE_BYTES_MAX, Proof, SegmentParts, Welcome};
+use leasewatch_proto::convert::{
+    Challenge, Hello, MESSAGE_BYTES_MAX, Proof, SegmentParts, Welcome,
+};
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use leasewatch_proto::v1::server_message::Kind as FromServer;
 use leasewatch_proto::v1::telemetry_client::TelemetryClient;
@@ -46,7 +48,9 @@ pub async fn deliver(
     let welcome = stream.shake_hands(&hello, &identity).await?;
     let (fresh, rows_covered) = uncovered(log, welcome.recorded_until);
     let cadence_ms = request.cadence_ms.or_else(|| median_cadence_ms(log)).ok_or_else(|| {
-        ImportError::Seal("the log has a single row per GPU: say its cadence with --cadence".to_owned())
+        ImportError::Seal(
+            "the log has a single row per GPU: say its cadence with --cadence".to_owned(),
+        )
     })?;
     let recorder = Recorder {
         key: identity.signing_key(),
@@ -129,15 +133,15 @@ struct Stream {
 impl Stream {
     async fn open(server: &str) -> Result<Self, ImportError> {
         let unreachable = |error: tonic::transport::Error| {
-            let reason = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
+            let reason =
+                std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
             ImportError::Server(format!(
                 "no server answers at {server} ({error} {reason}); start it with `leasewatch-server serve`, or name it with --server"
             ))
         };
         let endpoint = Endpoint::from_shared(server.to_owned()).map_err(unreachable)?;
         let channel: Channel = endpoint.connect().await.map_err(unreachable)?;
-        let mut client =
-            TelemetryClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        let mut client = TelemetryClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
         let (outgoing, queue) = mpsc::channel(64);
         let incoming = client.stream(ReceiverStream::new(queue)).await.map_err(|s| refused(&s))?;
         Ok(Self { outgoing, incoming: incoming.into_inner() })
@@ -150,7 +154,8 @@ impl Stream {
     ) -> Result<Welcome, ImportError> {
         self.send(ToServer::Hello(hello.to_wire())).await?;
         let FromServer::Challenge(wire) = self.receive().await? else { return Err(out_of_place()) };
-        let challenge = Challenge::from_wire(&wire).map_err(|e| ImportError::Server(e.to_string()))?;
+        let challenge =
+            Challenge::from_wire(&wire).map_err(|e| ImportError::Server(e.to_string()))?;
         check_server(hello, &challenge)?;
         let proof = Proof { signature: identity.sign(&challenge.proof_message(hello)) };
         self.send(ToServer::Proof(proof.to_wire())).await?;
@@ -170,7 +175,8 @@ impl Stream {
         let mut in_flight: Vec<(u64, usize)> = Vec::new();
         loop {
             let bytes: usize = in_flight.iter().map(|(_, bytes)| bytes).sum();
-            if let Some(segment) = unsent.next_if(|_| in_flight.is_empty() || bytes < WINDOW_BYTES) {
+            if let Some(segment) = unsent.next_if(|_| in_flight.is_empty() || bytes < WINDOW_BYTES)
+            {
                 let parts = SegmentParts::from(segment);
                 let weight = parts.blocks.iter().map(Vec::len).sum();
                 in_flight.push((segment.signed.head.sequence.0, weight));
@@ -187,7 +193,9 @@ impl Stream {
                 }
                 FromServer::Refusal(refusal) => {
                     let (code, message) = (refusal.code, refusal.message);
-                    return Err(ImportError::Server(format!("the server refuses this log: {message} ({code})")));
+                    return Err(ImportError::Server(format!(
+                        "the server refuses this log: {message} ({code})"
+                    )));
                 }
                 FromServer::Ack(_) => {
                     return Err(ImportError::Server(
@@ -211,7 +219,9 @@ impl Stream {
     async fn receive(&mut self) -> Result<FromServer, ImportError> {
         let message = self.incoming.message().await.map_err(|status| refused(&status))?;
         message.and_then(|message| message.kind).ok_or_else(|| {
-            ImportError::Server("the server ended the stream; run the same command again".to_owned())
+            ImportError::Server(
+                "the server ended the stream; run the same command again".to_owned(),
+            )
         })
     }
 }
@@ -229,5 +239,7 @@ fn refused(status: &tonic::Status) -> ImportError {
 }
 
 fn out_of_place() -> ImportError {
-    ImportError::Server("the server sent something that has no place here; are both of one version?".to_owned())
+    ImportError::Server(
+        "the server sent something that has no place here; are both of one version?".to_owned(),
+    )
 }

@@ -1,8 +1,6 @@
 //! Seals the rows of a log into segments of origin *imported*.
 
-use leasewatch_core::evidence::chain::{
-    ClockSource, ClockState, HeadDraft, SealedSegment, seal,
-};
+use leasewatch_core::evidence::chain::{ClockSource, ClockState, HeadDraft, SealedSegment, seal};
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug, clean_text};
 use leasewatch_core::sample::Metric;
 use leasewatch_core::segment::{
@@ -65,7 +63,8 @@ impl Recorder<'_> {
             window_start = window.end;
             let Some((from, to)) = bounds(log, window) else { continue };
             let hold = from.plus_ms(-cadence);
-            let start = recorded_to.map_or(hold, |end| if from.since(end) <= 3 * cadence { end } else { hold });
+            let start = recorded_to
+                .map_or(hold, |end| if from.since(end) <= 3 * cadence { end } else { hold });
             let period = Period::new(start, to);
             let blocks = self.blocks(log, window, period, (recorded_to.is_none(), to == last));
             let segment = self.seal_one(sealed.last(), period, log.gpus.len(), &blocks)?;
@@ -87,9 +86,7 @@ impl Recorder<'_> {
                 let head = &before.signed.head;
                 (head.sequence.next().ok_or("the chain is full")?, Some(head.hash()))
             }
-            (None, Some((cursor, hash))) => {
-                (cursor.next().ok_or("the chain is full")?, Some(hash))
-            }
+            (None, Some((cursor, hash))) => (cursor.next().ok_or("the chain is full")?, Some(hash)),
             (None, None) => (Sequence::FIRST, None),
         };
         let draft = HeadDraft {
@@ -129,7 +126,9 @@ impl Recorder<'_> {
         let mut events = Vec::new();
         if first {
             events.push(self.started(period.start));
-            events.extend(log.gpus.iter().zip(0..).map(|(gpu, index)| seen(gpu, index, period.start)));
+            events.extend(
+                log.gpus.iter().zip(0..).map(|(gpu, index)| seen(gpu, index, period.start)),
+            );
         }
         if last {
             let kind = EventKind::Goodbye { reason: StopReason::ImportEnd };

@@ -142,7 +142,11 @@ fn add_row(
         return Err(format!("time goes backwards or stands still: {} after {}", at, last.at));
     }
     row.readings.sort_by_key(|(metric, _)| *metric);
-    gpu.rows.push(SmiRow { at, busy: row.busy.unwrap_or(Reading::Unsupported), readings: row.readings });
+    gpu.rows.push(SmiRow {
+        at,
+        busy: row.busy.unwrap_or(Reading::Unsupported),
+        readings: row.readings,
+    });
     Ok(())
 }
 
@@ -195,7 +199,8 @@ impl<'a> Draft<'a> {
             GpuUuid::new(&format!("imported-{}", &digest[..12]))
         };
         let uuid = self.uuid.map_or_else(made_up, GpuUuid::new).map_err(|e| e.to_string())?;
-        let place = self.bus_id.map_or_else(|| format!("imported:{}", bus_text(&key)), str::to_owned);
+        let place =
+            self.bus_id.map_or_else(|| format!("imported:{}", bus_text(&key)), str::to_owned);
         Ok(SmiGpu {
             uuid,
             bus_id: BusId::new(&place).map_err(|e| e.to_string())?,
@@ -236,10 +241,14 @@ mod tests {
         assert_eq!(log.gpus[0].rows.len(), 2);
         assert_eq!(log.gpus[0].rows[0].at.to_string(), "2026-08-01T03:59:40.361Z");
         assert_eq!(log.gpus[0].rows[0].busy, Reading::Number(100));
-        assert!(log.gpus[0].rows[0].readings.contains(&(Metric::PowerDraw, Reading::Number(250_000))));
+        assert!(
+            log.gpus[0].rows[0].readings.contains(&(Metric::PowerDraw, Reading::Number(250_000)))
+        );
         assert_eq!(log.gpus[1].rows[0].busy, Reading::Unsupported);
         assert!(log.gpus[1].rows[0].readings.contains(&(Metric::PowerDraw, Reading::Unsupported)));
-        assert!(log.gpus[1].rows[0].readings.contains(&(Metric::PerformanceState, Reading::Number(8))));
+        assert!(
+            log.gpus[1].rows[0].readings.contains(&(Metric::PerformanceState, Reading::Number(8)))
+        );
     }
 
     #[test]

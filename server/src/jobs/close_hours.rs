@@ -3,9 +3,7 @@
 //! One hour of one node is one transaction: the queue's row goes and the records come together.
 //! The rule of what becomes of a record is `core::metering::decide`; nothing here knows more.
 
-use leasewatch_core::metering::{
-    Current, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write, decide,
-};
+use leasewatch_core::metering::{Current, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write, decide};
 use leasewatch_core::time::{HOUR_MS, Hour, Timestamp};
 
 use super::load::{MeteredSlot, NodeHour, load, statement_hash};
@@ -142,9 +140,20 @@ async fn write_slot(
             Write::Put { state, revision } => (state, revision),
         };
         // A replaced revision keeps its predecessor; a new one follows the stored one.
-        let previous = row.and_then(|row| if row.revision < revision { Some(row.hash) } else { row.previous });
+        let previous =
+            row.and_then(|row| if row.revision < revision { Some(row.hash) } else { row.previous });
         let hash = statement_hash(loaded.node(), slot.slot, record, (revision, previous));
-        let new = NewHour { node: key, slot: slot.slot, revision, state, record, profile, hash, previous, written_at: now };
+        let new = NewHour {
+            node: key,
+            slot: slot.slot,
+            revision,
+            state,
+            record,
+            profile,
+            hash,
+            previous,
+            written_at: now,
+        };
         hour::put(tx, &new).await?;
         outcome.written += 1;
     }

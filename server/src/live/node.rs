@@ -36,7 +36,7 @@ pub struct NodeSnapshot {
     pub recorded_until: Option<Timestamp>,
     /// Proven streams that are open.
     pub streams_open: u32,
-    /// The node's clock minus the server's; `None` before the first exchange of this process.
+    /// Server time minus node time; `None` before the first exchange of this process.
     pub clock: Option<ClockEstimate>,
     /// Version of the agent on the last stream.
     pub agent_version: Option<String>,
@@ -209,10 +209,7 @@ mod tests {
         assert_eq!(node.state(START, later), NodeState::Unknown(UnknownReason::Stopped));
         node.frame(frame(), Moment(201_000));
         assert_eq!(node.state(START, Moment(201_000)), NodeState::Up);
-        assert_eq!(
-            node.state(START, Moment(400_000)),
-            NodeState::Unknown(UnknownReason::Network)
-        );
+        assert_eq!(node.state(START, Moment(400_000)), NodeState::Unknown(UnknownReason::Network));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! 1. Every statement runs in a transaction that [`Db::begin`] opened, under the role of its
 //!    scope: `begin`, role and tenant go in one round trip, so there is no moment without them.
 //! 2. A caller that is cancelled never leaves a transaction open on a pooled connection. sqlx 0.9
-//!    forgets a `begin` that is cancelled before its answer, and the next user's inserts would
-//!    be rolled back with it. So `begin` and `commit` run in tasks of their own, and a connection
-//!    that comes back still under a role is closed.
+//!    forgets a `begin` that is cancelled before its answer: what the next user does on that
+//!    connection happens inside the old transaction, and a statement outside of one is never
+//!    committed. So `begin` and `commit` run in tasks of their own, and a connection that comes
+//!    back still under a role is closed.
 
 use std::str::FromStr as _;
 use std::time::Duration;

@@ -54,7 +54,9 @@ pub enum StoreError {
         problem: String,
     },
     /// The database was migrated by a newer program.
-    #[error("the database has migration {0}, which this program does not know: it is older than the database")]
+    #[error(
+        "the database has migration {0}, which this program does not know: it is older than the database"
+    )]
     NewerSchema(i64),
     /// A migration did not run.
     #[error("migration failed")]
@@ -87,16 +89,15 @@ fn of_database(error: &dyn sqlx::error::DatabaseError) -> Option<Known> {
     let code = error.code()?;
     let table = error.table().unwrap_or("a table").to_owned();
     Some(match code.as_ref() {
-        "42501" => Box::new(StoreError::Denied),
+        // No right, or a write in a scope that only reads.
+        "42501" | "25006" => Box::new(StoreError::Denied),
         "LW001" => Box::new(|_| StoreError::Sealed),
         "LW002" => {
             let message = error.message().to_owned();
             Box::new(|_| StoreError::PartitionRange(message))
         }
         "LW003" => Box::new(|_| StoreError::NotSimulated),
-        "23514" if error.constraint().is_none() => {
-            Box::new(|_| StoreError::NoPartition { table })
-        }
+        "23514" if error.constraint().is_none() => Box::new(|_| StoreError::NoPartition { table }),
         "40001" | "40P01" | "55P03" => Box::new(StoreError::Collision),
         // Shutting down, starting up, out of resources, connection lost.
         code if ["57P", "53", "08"].iter().any(|class| code.starts_with(class)) => {

@@ -173,9 +173,9 @@ pub async fn enroll_first_use(tx: &mut Tx, new: NewNode<'_>) -> Result<NodeRow, 
         .await?;
     }
     let known = find_by_key(tx, &key_id).await?;
-    known.map(|known| known.node).ok_or_else(|| {
-        Column("node", "public_id").wrong("another key has the same first 16 bytes")
-    })
+    known
+        .map(|known| known.node)
+        .ok_or_else(|| Column("node", "public_id").wrong("another key has the same first 16 bytes"))
 }
 
 /// Nodes that the scope may see, by name.
@@ -255,7 +255,11 @@ pub async fn retire(tx: &mut Tx, key: NodeKey, at: Timestamp) -> Result<(), Stor
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn extend_imported(tx: &mut Tx, key: NodeKey, recorded: Period) -> Result<(), StoreError> {
+pub async fn extend_imported(
+    tx: &mut Tx,
+    key: NodeKey,
+    recorded: Period,
+) -> Result<(), StoreError> {
     let (tenant, node) = key.columns();
     sqlx::query!(
         "update node set

@@ -35,7 +35,9 @@ pub enum PreflightError {
         value: String,
     },
     /// A minor version with known loss of data.
-    #[error("PostgreSQL {major}.{minor} has known faults that lose or corrupt data; update to {major}.{floor} or newer")]
+    #[error(
+        "PostgreSQL {major}.{minor} has known faults that lose or corrupt data; update to {major}.{floor} or newer"
+    )]
     OldMinor {
         /// Its major version.
         major: i32,
@@ -54,7 +56,9 @@ pub enum PreflightError {
     )]
     PrivilegedRole(String),
     /// The database was migrated by a newer program.
-    #[error("the schema is at version {found}, this program knows {known}: run a newer leasewatch-server")]
+    #[error(
+        "the schema is at version {found}, this program knows {known}: run a newer leasewatch-server"
+    )]
     NewerSchema {
         /// Of the database.
         found: i64,
@@ -62,7 +66,9 @@ pub enum PreflightError {
         known: i64,
     },
     /// Migrations were not run.
-    #[error("the schema is at version {found}, this program needs {known}: give DATABASE_ADMIN_URL so that migrations can run")]
+    #[error(
+        "the schema is at version {found}, this program needs {known}: give DATABASE_ADMIN_URL so that migrations can run"
+    )]
     OlderSchema {
         /// Of the database.
         found: i64,

@@ -37,11 +37,31 @@ impl TryFrom<Row> for ProviderRow {
     }
 }
 
+/// The provider with this public name.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn by_slug(tx: &mut Tx, slug: &Slug) -> Result<Option<ProviderRow>, StoreError> {
+    sqlx::query_as!(
+        Row,
+        "select provider_id, slug, name from provider where slug = $1",
+        slug.as_str()
+    )
+    .fetch_optional(tx.connection())
+    .await?
+    .map(TryInto::try_into)
+    .transpose()
+}
+
 /// The provider with this public name, made with `name` if there is none. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn ensure(tx: &mut Tx, slug: &Slug, name: &str) -> Result<ProviderRow, StoreError> {
+    // Looked for first: an insert that conflicts uses up a number all the same.
+    if let Some(known) = by_slug(tx, slug).await? {
+        return Ok(known);
+    }
     sqlx::query!(
         "insert into provider (slug, name) values ($1, $2) on conflict (slug) do nothing",
         slug.as_str(),
@@ -49,12 +69,7 @@ pub async fn ensure(tx: &mut Tx, slug: &Slug, name: &str) -> Result<ProviderRow,
     )
     .execute(tx.connection())
     .await?;
-    let row = sqlx::query_as!(
-        Row,
-        "select provider_id, slug, name from provider where slug = $1",
-        slug.as_str()
-    );
-    row.fetch_one(tx.connection()).await?.try_into()
+    by_slug(tx, slug).await?.ok_or_else(|| SLUG.wrong("vanished after its insert"))
 }
 
 /// All providers, by public name.

@@ -115,11 +115,7 @@ pub async fn insert(tx: &mut Tx, new: &NewSegment<'_>) -> Result<(), StoreError>
 ///
 /// # Errors
 /// [`StoreError::Inconsistent`] when a row does not regenerate the statement that was signed.
-pub async fn heads(
-    tx: &mut Tx,
-    key: NodeKey,
-    period: Period,
-) -> Result<Vec<HeadRow>, StoreError> {
+pub async fn heads(tx: &mut Tx, key: NodeKey, period: Period) -> Result<Vec<HeadRow>, StoreError> {
     let (tenant, node) = key.columns();
     select_heads!(
         "and s.ended_at > $3 and s.ended_at <= $5 and s.started_at < $4

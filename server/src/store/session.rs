@@ -76,11 +76,7 @@ pub async fn close_all_open(tx: &mut Tx, at: Timestamp) -> Result<u64, StoreErro
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn periods(
-    tx: &mut Tx,
-    key: NodeKey,
-    period: Period,
-) -> Result<Vec<Period>, StoreError> {
+pub async fn periods(tx: &mut Tx, key: NodeKey, period: Period) -> Result<Vec<Period>, StoreError> {
     let (tenant, node) = key.columns();
     let rows = sqlx::query!(
         "select opened_at, closed_at from node_session

@@ -48,15 +48,11 @@ impl TryFrom<Row> for TenantRow {
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn by_slug(tx: &mut Tx, slug: &Slug) -> Result<Option<TenantRow>, StoreError> {
-    sqlx::query_as!(
-        Row,
-        "select tenant_id, slug, name from tenant where slug = $1",
-        slug.as_str()
-    )
-    .fetch_optional(tx.connection())
-    .await?
-    .map(TryInto::try_into)
-    .transpose()
+    sqlx::query_as!(Row, "select tenant_id, slug, name from tenant where slug = $1", slug.as_str())
+        .fetch_optional(tx.connection())
+        .await?
+        .map(TryInto::try_into)
+        .transpose()
 }
 
 /// The tenant with this public name, made with `name` if there is none. Scope: ingest.
@@ -64,6 +60,10 @@ pub async fn by_slug(tx: &mut Tx, slug: &Slug) -> Result<Option<TenantRow>, Stor
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn ensure(tx: &mut Tx, slug: &Slug, name: &str) -> Result<TenantRow, StoreError> {
+    // Looked for first: an insert that conflicts uses up a number all the same.
+    if let Some(known) = by_slug(tx, slug).await? {
+        return Ok(known);
+    }
     sqlx::query!(
         "insert into tenant (slug, name) values ($1, $2) on conflict (slug) do nothing",
         slug.as_str(),
@@ -94,11 +94,9 @@ pub async fn list(tx: &mut Tx) -> Result<Vec<TenantRow>, StoreError> {
 /// [`StoreError::NotSimulated`] when one of its nodes has measured or imported data; then nothing
 /// is removed.
 pub async fn remove_simulated(tx: &mut Tx, tenant: TenantKey) -> Result<u32, StoreError> {
-    let removed = sqlx::query_scalar!(
-        r#"select leasewatch_remove_simulated($1) as "removed!""#,
-        tenant.0
-    )
-    .fetch_one(tx.connection())
-    .await?;
+    let removed =
+        sqlx::query_scalar!(r#"select leasewatch_remove_simulated($1) as "removed!""#, tenant.0)
+            .fetch_one(tx.connection())
+            .await?;
     fitted(removed, "number of removed nodes")
 }

@@ -1,9 +1,10 @@
 //! An agent made of nothing but its wire protocol: it seals real segments and speaks to a server
 //! over a loopback connection, or in the same process.
 
-use ed25519_dalek::{Signer as _, SigningKey};
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use leasewatch_core::evidence::chain::{
-    ClockSource, ClockState, Drop as DropNotice, DropReason, HeadDraft, SealedSegment, seal,
+    ClockSource, ClockState, Drop as DropNotice, DropReason, HeadDraft, SealedSegment, leaf_hash,
+    merkle_root, seal,
 };
 use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{
@@ -12,9 +13,10 @@ use leasewatch_core::id::{
 use leasewatch_core::sample::{HostMetric, Metric, Reading};
 use leasewatch_core::segment::{
     Block, Column, Event, EventKind, EventsBlock, GpuBlock, GpuInventory, HostBlock, Origin,
-    TrackPoint, TrackSource, UtilizationTrack,
+    StopReason, TrackPoint, TrackSource, UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
+use leasewatch_proto::convert::{Challenge, Hello};
 use leasewatch_proto::v1::agent_message::Kind;
 use leasewatch_proto::v1::{self, AgentMessage};
 
@@ -70,28 +72,19 @@ impl Agent {
             node_name: self.name.clone(),
             origin: self.origin.name().to_owned(),
             agent_version: "0.1.0".to_owned(),
-            imported: self.origin == Origin::Imported,
         }
     }
 
     /// Checks the server's signature and answers with the node's.
     pub fn prove(&self, hello: &v1::Hello, challenge: &v1::Challenge) -> AgentMessage {
-        let server = ed25519_dalek::VerifyingKey::from_bytes(
-            challenge.identity_key.as_slice().try_into().unwrap(),
-        )
-        .unwrap();
-        let signature =
-            ed25519_dalek::Signature::from_slice(&challenge.signature).unwrap();
-        let claim = transcript(b"leasewatch/session/v1\n", [
-            &hello.client_nonce,
-            &challenge.server_nonce,
-        ], hello);
+        let hello = Hello::from_wire(hello).unwrap();
+        let challenge = Challenge::from_wire(challenge).unwrap();
+        let server = VerifyingKey::from_bytes(&challenge.identity_key).unwrap();
+        let signature = Signature::from_bytes(&challenge.signature);
+        let claim = hello.challenge_message(&challenge.server_nonce);
         server.verify_strict(&claim, &signature).unwrap();
-        let proof = transcript(b"leasewatch/session-proof/v1\n", [
-            &challenge.server_nonce,
-            &hello.client_nonce,
-        ], hello);
-        message(Kind::Proof(v1::Proof { signature: self.key.sign(&proof).to_bytes().to_vec() }))
+        let proof = self.key.sign(&challenge.proof_message(&hello));
+        message(Kind::Proof(v1::Proof { signature: proof.to_bytes().to_vec() }))
     }
 
     /// The head of the next segment: three seconds, one GPU block each, a host block.
@@ -139,9 +132,19 @@ impl Agent {
         seal(draft, &blocks, &self.key).unwrap()
     }
 
+    /// Seals a segment that holds a planned stop and nothing else, and moves on.
+    pub fn seal_goodbye(&mut self) -> AgentMessage {
+        let draft = self.draft();
+        let kind = EventKind::Goodbye { reason: StopReason::Shutdown };
+        let events = vec![Event::new(draft.period.end, None, kind)];
+        let sealed = seal(draft, &[Block::Events(EventsBlock { events })], &self.key).unwrap();
+        self.last = Some((sealed.signed.head.sequence, sealed.signed.head.hash()));
+        self.at = sealed.signed.head.period.end;
+        segment(&sealed)
+    }
+
     pub fn blocks(&self, period: Period) -> Vec<Block> {
-        let ticks: Vec<Timestamp> =
-            (1..=3).map(|n| period.start.plus_ms(n * CADENCE_MS)).collect();
+        let ticks: Vec<Timestamp> = (1..=3).map(|n| period.start.plus_ms(n * CADENCE_MS)).collect();
         let mut blocks: Vec<Block> =
             self.gpus.iter().map(|(uuid, bus_id)| self.gpu_block(uuid, bus_id, &ticks)).collect();
         let readings = vec![Some(Reading::Number(512)), None, Some(Reading::Error)];
@@ -159,8 +162,7 @@ impl Agent {
 
     fn gpu_block(&self, uuid: &GpuUuid, bus_id: &BusId, ticks: &[Timestamp]) -> Block {
         let points = ticks.iter().zip([0, 73, 100]);
-        let points =
-            points.map(|(at, busy)| TrackPoint { at: *at, busy: Reading::Number(busy) });
+        let points = points.map(|(at, busy)| TrackPoint { at: *at, busy: Reading::Number(busy) });
         let source = match self.origin {
             Origin::Imported => TrackSource::Import,
             Origin::Measured | Origin::Simulated => TrackSource::Poll,
@@ -232,4 +234,16 @@ pub fn segment(sealed: &SealedSegment) -> AgentMessage {
         signature: sealed.signed.signature.to_vec(),
         blocks: sealed.blocks.clone(),
     }))
+}
+
+/// A segment with the head of another one changed so that it fits these blocks: what a dishonest
+/// node can sign.
+pub fn signed_by_hand(agent: &Agent, model: &SealedSegment, blocks: Vec<Vec<u8>>) -> AgentMessage {
+    let hashes: Vec<Hash> = blocks.iter().map(|block| leaf_hash(block)).collect();
+    let mut head = model.signed.head.clone();
+    head.block_count = u16::try_from(blocks.len()).unwrap();
+    head.root = merkle_root(&hashes).unwrap();
+    let statement = head.statement();
+    let signature = sign(StatementKind::Head, &statement, &agent.key).to_vec();
+    message(Kind::Segment(v1::Segment { head: statement, signature, blocks }))
 }

@@ -105,7 +105,10 @@ async fn a_gpu_that_later_data_moved_away_loses_its_provisional_record() {
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
     remove_provisional_except(&mut tx, node.key, SLOT, HOUR, &[fixture::uuid(2)]).await.unwrap();
     let rows = current(&mut tx, node.key, SLOT, HOUR).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.record.gpu.clone()).collect::<Vec<_>>(), [fixture::uuid(2)]);
+    assert_eq!(
+        rows.iter().map(|row| row.record.gpu.clone()).collect::<Vec<_>>(),
+        [fixture::uuid(2)]
+    );
     assert_eq!(profiles(&mut tx, node.key, SLOT, (HOUR, HOUR.next())).await.unwrap().len(), 1);
 }
 

@@ -10,13 +10,12 @@ use std::process::{Command, Stdio};
 use leasewatch_server::embedded_postgres::{
     Binaries, EmbeddedError, EmbeddedPostgres, Options, SUPERUSER,
 };
-use leasewatch_server::store::{Durability, PreflightError, create_database, migrate, preflight};
 use leasewatch_server::store::Db;
+use leasewatch_server::store::{Durability, PreflightError, create_database, migrate, preflight};
 
 use crate::fixture::{self, connect, number, run, texts};
 use crate::support;
 
-const CHILD_DIR: &str = "LEASEWATCH_TEST_BASE_DIR";
 
 async fn start(base: &Path) -> Result<EmbeddedPostgres, EmbeddedError> {
     EmbeddedPostgres::start(support::throwaway(base)).await
@@ -166,17 +165,17 @@ async fn a_postgres_that_cannot_start_says_why() {
 #[tokio::test]
 async fn postgres_ends_when_the_server_is_killed() {
     let base = fixture::base_dir();
-    let mut server = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "launcher::a_server_that_waits_to_be_killed", "--nocapture"])
-        .env(CHILD_DIR, base.path())
-        .stdout(Stdio::piped())
+    let mut server = Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(base.path())
+        .env_remove("DATABASE_URL")
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(server.stdout.take().unwrap()).lines();
-    let pid: u32 = lines
-        .map_while(Result::ok)
-        .find_map(|line| line.split_once("postmaster=")?.1.trim().parse().ok())
-        .unwrap();
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("serving")), "the server ended before it served");
+    let postmaster = fs::read_to_string(base.path().join("postgres/data/postmaster.pid")).unwrap();
+    let pid: u32 = postmaster.lines().next().unwrap().parse().unwrap();
     assert!(is_alive(pid));
     server.kill().unwrap();
     server.wait().unwrap();
@@ -187,14 +186,4 @@ async fn postgres_ends_when_the_server_is_killed() {
     let log = fs::read_to_string(base.path().join("postgres/postgres.log")).unwrap();
     assert!(log.contains("database system is shut down"), "{log}");
     start(base.path()).await.unwrap().stop().await.unwrap();
-}
-
-/// The other half of the test before.
-#[tokio::test]
-#[ignore = "run by postgres_ends_when_the_server_is_killed, in a process of its own"]
-async fn a_server_that_waits_to_be_killed() {
-    let Some(base) = std::env::var_os(CHILD_DIR) else { return };
-    let server = start(Path::new(&base)).await.unwrap();
-    println!("\npostmaster={}", server.pid());
-    server.exited().await;
 }

@@ -36,7 +36,8 @@ async fn databases_of_one_cluster_can_be_migrated_at_once() {
         task.await.unwrap().unwrap();
     }
     for number in 0..6 {
-        let db = Db::connect(&server.url("leasewatch_login", &format!("db_{number}")), 1).await.unwrap();
+        let db =
+            Db::connect(&server.url("leasewatch_login", &format!("db_{number}")), 1).await.unwrap();
         preflight(&db, Durability::Throwaway).await.unwrap();
         db.close().await;
     }
@@ -47,18 +48,25 @@ async fn databases_of_one_cluster_can_be_migrated_at_once() {
 async fn a_database_that_is_ahead_is_refused_by_both() {
     let test = support::database().await;
     let mut admin = connect(&test.admin_url).await;
-    run(&mut admin, "insert into _sqlx_migrations values (9999, 'later', now(), true, '\\x00', 0)").await.unwrap();
+    run(&mut admin, "insert into _sqlx_migrations values (9999, 'later', now(), true, '\\x00', 0)")
+        .await
+        .unwrap();
     let refused = migrate(&test.admin_url).await;
     assert!(matches!(refused, Err(StoreError::NewerSchema(9_999))), "{refused:?}");
     let refused = preflight(&test.db, Durability::Throwaway).await;
-    assert!(matches!(refused, Err(PreflightError::NewerSchema { found: 9_999, .. })), "{refused:?}");
+    assert!(
+        matches!(refused, Err(PreflightError::NewerSchema { found: 9_999, .. })),
+        "{refused:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_database_without_our_schema_is_refused() {
     let test = support::database().await;
     let empty = test.url.replace("postgres:///test_", "postgres:///empty_test_");
-    create_database(&test.admin_url.replace("postgres:///test_", "postgres:///empty_test_")).await.unwrap();
+    create_database(&test.admin_url.replace("postgres:///test_", "postgres:///empty_test_"))
+        .await
+        .unwrap();
     let db = Db::connect(&empty, 1).await.unwrap();
     let refused = preflight(&db, Durability::Throwaway).await;
     assert!(matches!(refused, Err(PreflightError::OlderSchema { found: 0, .. })), "{refused:?}");
@@ -78,5 +86,8 @@ async fn a_superuser_login_is_refused_by_name() {
     let test = support::database().await;
     let db = Db::connect(&test.admin_url, 1).await.unwrap();
     let refused = preflight(&db, Durability::Throwaway).await;
-    assert!(matches!(&refused, Err(PreflightError::PrivilegedRole(role)) if role == SUPERUSER), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(PreflightError::PrivilegedRole(role)) if role == SUPERUSER),
+        "{refused:?}"
+    );
 }

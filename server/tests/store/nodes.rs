@@ -37,7 +37,10 @@ async fn a_key_enrols_once_and_the_first_word_stays() {
     let known = node::find_by_key(&mut tx, &key).await.unwrap();
     assert_eq!(known.map(|known| (known.public_key, known.revoked_at)), Some(([1; 32], None)));
     assert_eq!(first.id, key.first_node_id());
-    assert_eq!((first.provider.as_str(), &first.provider_name[..]), ("default", "Unnamed provider"));
+    assert_eq!(
+        (first.provider.as_str(), &first.provider_name[..]),
+        ("default", "Unnamed provider")
+    );
     let unknown = node::find_by_key(&mut tx, &KeyId([0; 32])).await.unwrap();
     assert_eq!(unknown, None);
 }
@@ -82,8 +85,22 @@ async fn a_demo_fleet_is_removed_whole_and_a_measured_one_not_at_all() {
     assert!(matches!(refused, Err(StoreError::NotSimulated)), "{refused:?}");
     drop(tx);
     let mut admin = connect(&test.admin_url).await;
-    for table in ["node", "node_key", "slot", "gpu", "segment", "event", "chain_cursor", "hour_record", "hour_profile"] {
-        assert_eq!(number(&mut admin, &format!("select count(*) from {table}")).await, 1, "{table}");
+    for table in [
+        "node",
+        "node_key",
+        "slot",
+        "gpu",
+        "segment",
+        "event",
+        "chain_cursor",
+        "hour_record",
+        "hour_profile",
+    ] {
+        assert_eq!(
+            number(&mut admin, &format!("select count(*) from {table}")).await,
+            1,
+            "{table}"
+        );
     }
 }
 
@@ -93,8 +110,16 @@ async fn slots_are_numbered_by_first_sight() {
     let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
     let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
     let place = |text: &str| BusId::new(text).unwrap();
-    for (bus_id, number) in [("00000000:F0:00.0", 1), ("00000000:18:00.0", 0), ("00000000:01:00.0", 2), ("00000000:F0:00.0", 1)] {
-        assert_eq!(slot::bind(&mut tx, node.key, &place(bus_id), AT).await.unwrap(), SlotNo(number));
+    for (bus_id, number) in [
+        ("00000000:F0:00.0", 1),
+        ("00000000:18:00.0", 0),
+        ("00000000:01:00.0", 2),
+        ("00000000:F0:00.0", 1),
+    ] {
+        assert_eq!(
+            slot::bind(&mut tx, node.key, &place(bus_id), AT).await.unwrap(),
+            SlotNo(number)
+        );
     }
     assert_eq!(slot::of_node(&mut tx, node.key).await.unwrap().len(), 3);
 }
@@ -129,7 +154,10 @@ async fn a_gpu_is_known_by_its_last_place_and_its_inventory() {
     gpu::see(&mut tx, node.key, SlotNo(0), &fixture::uuid(1), AT.plus_ms(-10)).await.unwrap();
     gpu::describe(&mut tx, node.key, &inventory, Some("h100-sxm"), AT.plus_ms(10)).await.unwrap();
     let after = gpu::of_node(&mut tx, node.key).await.unwrap();
-    assert_eq!((after.len(), after[0].slot, after[0].inventory.as_ref()), (1, slot, Some(&inventory)));
+    assert_eq!(
+        (after.len(), after[0].slot, after[0].inventory.as_ref()),
+        (1, slot, Some(&inventory))
+    );
     assert_eq!((after[0].first_seen_at, after[0].last_seen_at), (AT.plus_ms(-10), AT.plus_ms(10)));
     assert_eq!(after[0].catalogue_key.as_deref(), Some("h100-sxm"));
 }

@@ -30,8 +30,9 @@ async fn a_head_is_regenerated_byte_for_byte_whatever_is_absent() {
         head.agent_digest = has(3).then_some(Hash([7; 32]));
         head.agent_version = if has(4) { "0.1.0-\"rc\" 版".into() } else { String::new() };
         head.gpu_count = if has(5) { u16::MAX } else { 0 };
-        head.clock.source = [ClockSource::Ntp, ClockSource::Ptp, ClockSource::None, ClockSource::Unknown]
-            [usize::from(has(0)) * 2 + usize::from(has(5))];
+        head.clock.source =
+            [ClockSource::Ntp, ClockSource::Ptp, ClockSource::None, ClockSource::Unknown]
+                [usize::from(has(0)) * 2 + usize::from(has(5))];
         fixture::store(&test.db, &node, &head).await;
         written.push(head);
     }
@@ -97,7 +98,8 @@ async fn blocks_are_found_by_place_by_time_and_by_head() {
         fixture::store(&test.db, &node, &fixture::head(&node, sequence)).await;
     }
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
-    let (slot, second) = (Place::Slot(SlotNo(0)), Period::new(AT.plus_ms(60_000), AT.plus_ms(120_000)));
+    let (slot, second) =
+        (Place::Slot(SlotNo(0)), Period::new(AT.plus_ms(60_000), AT.plus_ms(120_000)));
     let gpu = blocks(&mut tx, node.key, slot, second).await.unwrap();
     assert_eq!((gpu.len(), gpu[0].sequence), (1, Sequence(2)));
     assert_eq!((gpu[0].gpu.clone(), &gpu[0].body[..]), (Some(fixture::uuid(1)), &b"gpu block"[..]));
@@ -141,7 +143,10 @@ async fn old_imports_find_partitions_only_after_they_were_ensured() {
     let old = Timestamp::parse_iso("2003-02-28T23:59:30Z").unwrap();
     head.period = Period::new(old, old.plus_ms(60_000));
     let refused = fixture::insert(&test.db, &node, &head).await;
-    assert!(matches!(&refused, Err(StoreError::NoPartition { table }) if table == "segment"), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(StoreError::NoPartition { table }) if table == "segment"),
+        "{refused:?}"
+    );
 
     // Two days of segments and blocks, two months of events, records and profiles.
     let period = Period::new(old, old.plus_ms(60_000));
@@ -179,7 +184,9 @@ async fn partitions_are_made_once_when_many_ask_at_once() {
         made += ask.await.unwrap();
     }
     let mut admin = connect(&test.admin_url).await;
-    let there = number(&mut admin, "select count(*) from pg_class where relispartition and relkind = 'r'").await;
+    let there =
+        number(&mut admin, "select count(*) from pg_class where relispartition and relkind = 'r'")
+            .await;
     assert_eq!(i64::from(made), there);
 }
 
@@ -239,7 +246,10 @@ async fn drops_and_contradictions_are_kept_once() {
         let other = (Sequence(1), Hash([8; 32]));
         chain::note_equivocation(&mut tx, node.key, CHAIN, other, AT).await.unwrap();
     }
-    assert_eq!(chain::drops(&mut tx, node.key, drop.period).await.unwrap(), [drop.clone()]);
+    assert_eq!(
+        chain::drops(&mut tx, node.key, drop.period).await.unwrap(),
+        std::slice::from_ref(&drop)
+    );
     let before = Period::new(AT, drop.period.start);
     assert!(chain::drops(&mut tx, node.key, before).await.unwrap().is_empty());
     assert_eq!(chain::equivocations(&mut tx, node.key).await.unwrap(), 1);

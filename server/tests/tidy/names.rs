@@ -47,12 +47,12 @@ fn names_say_something() {
             found.add(&file.path, 1, format!("`{part}` is no name: say what it holds"));
         }
         for keyword in ["mod", "struct", "enum", "trait", "type"] {
-            for at in words(&file.code, keyword) {
-                let rest = file.code[at + keyword.len()..].trim_start();
+            for at in words(file.code(), keyword) {
+                let rest = file.code()[at + keyword.len()..].trim_start();
                 let name: String = rest.chars().take_while(|c| is_name(*c)).collect();
                 if is_empty(&name) || name.ends_with("Manager") || name.ends_with("Helper") {
                     let message = format!("`{name}` is no name: say what it is");
-                    found.add(&file.path, line_of(&file.code, at), message);
+                    found.add(&file.path, line_of(file.code(), at), message);
                 }
             }
         }
@@ -66,9 +66,9 @@ fn lints_are_expected_with_a_reason_and_never_just_allowed() {
     let mut found = Violations::default();
     for file in tree.rust("") {
         for attribute in ["#[allow(", "#![allow("] {
-            for (at, _) in file.code.match_indices(attribute) {
+            for (at, _) in file.code().match_indices(attribute) {
                 let message = "use `#[expect(.., reason = \"..\")]`";
-                found.add(&file.path, line_of(&file.code, at), message);
+                found.add(&file.path, line_of(file.code(), at), message);
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, OnceLock};
 
 use super::code::{self, code_only};
 
@@ -16,8 +17,7 @@ pub struct SourceFile {
     /// Relative to the repository, with `/`.
     pub path: String,
     pub text: String,
-    /// For Rust: `text` with comments and the contents of strings blanked. Else empty.
-    pub code: String,
+    code: OnceLock<String>,
 }
 
 impl SourceFile {
@@ -25,18 +25,23 @@ impl SourceFile {
         self.path.ends_with(".rs")
     }
 
+    /// For Rust: `text` with comments and the contents of strings blanked.
+    pub fn code(&self) -> &str {
+        self.code.get_or_init(|| code_only(&self.text))
+    }
+
     /// Lines before the inline test module; all of them where there is none.
     pub fn lines_without_tests(&self) -> usize {
-        code::first_test_line(&self.code).unwrap_or_else(|| self.text.lines().count())
+        code::first_test_line(self.code()).unwrap_or_else(|| self.text.lines().count())
     }
 
     /// The code before the inline test module.
     pub fn code_without_tests(&self) -> &str {
-        let end = match code::first_test_line(&self.code) {
-            Some(line) => self.code.split_inclusive('\n').take(line).map(str::len).sum(),
-            None => self.code.len(),
+        let end = match code::first_test_line(self.code()) {
+            Some(line) => self.code().split_inclusive('\n').take(line).map(str::len).sum(),
+            None => self.code().len(),
         };
-        &self.code[..end]
+        &self.code()[..end]
     }
 }
 
@@ -44,17 +49,22 @@ impl SourceFile {
 pub struct Tree {
     root: PathBuf,
     pub files: Vec<SourceFile>,
-    test_modules: Vec<String>,
+    test_modules: OnceLock<Vec<String>>,
 }
 
 impl Tree {
-    pub fn read() -> Self {
+    /// The tree, read once.
+    pub fn read() -> &'static Self {
+        static TREE: LazyLock<Tree> = LazyLock::new(Tree::load);
+        &TREE
+    }
+
+    fn load() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
         let mut files = Vec::new();
         collect(&root, &root, &mut files);
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        let test_modules = files.iter().flat_map(test_modules_of).collect();
-        Self { root, files, test_modules }
+        Self { root, files, test_modules: OnceLock::new() }
     }
 
     /// The text of a file that has to exist.
@@ -76,11 +86,17 @@ impl Tree {
     pub fn is_test(&self, file: &SourceFile) -> bool {
         file.path.contains("/tests/")
             || file.path.contains("/benches/")
-            || self.test_modules.iter().any(|module| {
+            || self.test_modules().iter().any(|module| {
                 file.path
                     .strip_prefix(module)
                     .is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
             })
+    }
+
+    /// Paths without `.rs` of modules that are included in tests only.
+    fn test_modules(&self) -> &[String] {
+        let find = || self.rust("").flat_map(test_modules_of).collect();
+        self.test_modules.get_or_init(find)
     }
 }
 
@@ -98,8 +114,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) {
             // Pictures and other bytes are no text and have no rules here.
             let Ok(text) = fs::read_to_string(entry.path()) else { continue };
             let path = relative(root, &entry.path());
-            let code = if path.ends_with(".rs") { code_only(&text) } else { String::new() };
-            files.push(SourceFile { path, text, code });
+            files.push(SourceFile { path, text, code: OnceLock::new() });
         }
     }
 }
@@ -116,7 +131,7 @@ fn test_modules_of(file: &SourceFile) -> Vec<String> {
         Some((folder, "lib" | "main" | "mod")) => folder,
         _ => stem,
     };
-    let lines: Vec<&str> = file.code.lines().map(str::trim).collect();
+    let lines: Vec<&str> = file.text.lines().map(str::trim).collect();
     lines
         .windows(2)
         .filter(|pair| pair[0] == "#[cfg(test)]")

@@ -10,7 +10,7 @@ fn every_page_has_a_sample() {
     let pages = tree.rust(folder).filter(|file| !file.path[folder.len()..].contains('/'));
     // `sample.rs` holds what the samples are made of.
     for page in pages.filter(|page| !page.path.ends_with("/sample.rs")) {
-        if !page.code.contains("fn sample(") {
+        if !page.code().contains("fn sample(") {
             let message = "a page has a `sample()`, which its snapshot test renders";
             found.add(&page.path, 1, message);
         }

@@ -67,9 +67,8 @@ impl Cell {
     /// Its mean utilization in whole percent, as written into a grid cell.
     #[must_use]
     pub fn mean_pct(&self) -> Option<i64> {
-        (self.measured_ms > 0).then(|| {
-            format::div_half_even(self.busy_pct_ms.into(), self.measured_ms.into())
-        })
+        (self.measured_ms > 0)
+            .then(|| format::div_half_even(self.busy_pct_ms.into(), self.measured_ms.into()))
     }
 
     /// Everything the cell shows, as lines of text: local time, mean, coverage, causes, state.

@@ -149,12 +149,7 @@ fn origin_pattern(out: &mut Writer, origin: Origin, language: Language) {
 fn pattern_open(out: &mut Writer, id: &str, (width, height): (i64, i64)) {
     out.open(
         "pattern",
-        &[
-            ("id", &id),
-            ("width", &width),
-            ("height", &height),
-            ("patternUnits", &"userSpaceOnUse"),
-        ],
+        &[("id", &id), ("width", &width), ("height", &height), ("patternUnits", &"userSpaceOnUse")],
     );
 }
 

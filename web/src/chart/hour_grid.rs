@@ -216,7 +216,6 @@ impl Milli {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

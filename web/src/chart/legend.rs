@@ -65,10 +65,8 @@ fn swatch(
     }
     out.open("svg", &[("width", &18), ("height", &12), ("aria-hidden", &"true")]);
     match fill {
-        Some(fill) => out.empty(
-            "rect",
-            &[("class", &class), ("width", &18), ("height", &12), ("fill", &fill)],
-        ),
+        Some(fill) => out
+            .empty("rect", &[("class", &class), ("width", &18), ("height", &12), ("fill", &fill)]),
         None => out.empty("rect", &[("class", &class), ("width", &18), ("height", &12)]),
     }
     out.close("svg");

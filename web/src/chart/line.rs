@@ -72,7 +72,10 @@ impl LineChart<'_> {
         out.element("title", &[], self.title);
         for tick in &ticks {
             let y = frame.y_of(*tick);
-            out.empty("line", &[("class", &"rule"), ("x1", &LEFT), ("x2", &plot.1), ("y1", &y), ("y2", &y)]);
+            out.empty(
+                "line",
+                &[("class", &"rule"), ("x1", &LEFT), ("x2", &plot.1), ("y1", &y), ("y2", &y)],
+            );
             let label = (self.unit)(*tick).text(language);
             let below = Milli(y.0 + 4_000);
             out.element("text", &[("class", &"y"), ("x", &(LEFT - 6)), ("y", &below)], label);
@@ -104,7 +107,14 @@ impl LineChart<'_> {
             let height = frame.y.0 - frame.y.1;
             out.empty(
                 "rect",
-                &[("class", &"gap"), ("x", &x), ("y", &TOP), ("width", &width), ("height", &height), ("fill", &fill)],
+                &[
+                    ("class", &"gap"),
+                    ("x", &x),
+                    ("y", &TOP),
+                    ("width", &width),
+                    ("height", &height),
+                    ("fill", &fill),
+                ],
             );
             out.close("g");
         }
@@ -160,8 +170,14 @@ fn draw(out: &mut Writer, points: &[Point], frame: Frame) {
         if run.len() == 1 {
             for (x, band) in bands() {
                 let (low, high) = (frame.y_of(band.min), frame.y_of(band.max));
-                out.empty("line", &[("class", &"band"), ("x1", &x), ("x2", &x), ("y1", &low), ("y2", &high)]);
-                out.empty("circle", &[("class", &"dot"), ("cx", &x), ("cy", &frame.y_of(band.mean)), ("r", &2)]);
+                out.empty(
+                    "line",
+                    &[("class", &"band"), ("x1", &x), ("x2", &x), ("y1", &low), ("y2", &high)],
+                );
+                out.empty(
+                    "circle",
+                    &[("class", &"dot"), ("cx", &x), ("cy", &frame.y_of(band.mean)), ("r", &2)],
+                );
             }
             continue;
         }

@@ -56,10 +56,7 @@ impl Strip<'_> {
         self.record_lines(&mut out);
         if let Some(fill) = band {
             let y = COLUMNS + RECORD;
-            out.empty(
-                "rect",
-                &[("y", &y), ("width", &"100%"), ("height", &BAND), ("fill", &fill)],
-            );
+            out.empty("rect", &[("y", &y), ("width", &"100%"), ("height", &BAND), ("fill", &fill)]);
         }
         out.close("svg");
         out.finish()
@@ -200,7 +197,6 @@ fn height_of(part: i64, whole: i64) -> i64 {
     i64::try_from(pixels).unwrap_or(COLUMNS).min(COLUMNS)
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,7 +208,15 @@ mod tests {
         let period = Period::new(Timestamp(hour * HOUR_MS), Timestamp((hour + 1) * HOUR_MS));
         let enrolled_ms = measured_ms + gaps.iter().map(|(_, ms)| ms).sum::<i64>();
         let (state, origin) = (HourState::Sealed, Origin::Measured);
-        Cell { period, busy_pct_ms: measured_ms * 50, measured_ms, enrolled_ms, gaps, state, origin }
+        Cell {
+            period,
+            busy_pct_ms: measured_ms * 50,
+            measured_ms,
+            enrolled_ms,
+            gaps,
+            state,
+            origin,
+        }
     }
 
     fn svg(cells: &[Cell], origin: Origin) -> String {
@@ -241,7 +245,10 @@ mod tests {
         // 50 % busy in half an hour: from 25 % of the column on, the mean is not known.
         let half = cell(3, HOUR_MS / 2, vec![(GapCause::NodeReboot, HOUR_MS / 2)]);
         let svg = svg(&[half], Origin::Measured);
-        assert!(svg.contains(r#"<rect class="b3" x="12.5%" width="4.166%" y="21" height="7"/>"#), "{svg}");
+        assert!(
+            svg.contains(r#"<rect class="b3" x="12.5%" width="4.166%" y="21" height="7"/>"#),
+            "{svg}"
+        );
         assert!(svg.contains(r#"y="7" height="14" fill="url(#h-restart)"/>"#), "{svg}");
     }
 

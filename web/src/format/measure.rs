@@ -232,7 +232,11 @@ mod tests {
 
     #[test]
     fn bounds_hold_the_gap() {
-        let hour = Measured { busy_pct_ms: 1_800_000 * 100, measured_ms: 2_700_000, enrolled_ms: 3_600_000 };
+        let hour = Measured {
+            busy_pct_ms: 1_800_000 * 100,
+            measured_ms: 2_700_000,
+            enrolled_ms: 3_600_000,
+        };
         let (low, high) = hour.bounds().unwrap();
         assert_eq!(low.text(Language::En), "50.0\u{202f}%");
         assert_eq!(high.text(Language::En), "75.0\u{202f}%");
@@ -240,7 +244,8 @@ mod tests {
 
     #[test]
     fn sums_add_up_where_ratios_would_not() {
-        let full = Measured { busy_pct_ms: 360_000_000, measured_ms: 3_600_000, enrolled_ms: 3_600_000 };
+        let full =
+            Measured { busy_pct_ms: 360_000_000, measured_ms: 3_600_000, enrolled_ms: 3_600_000 };
         let minute = Measured { busy_pct_ms: 0, measured_ms: 60_000, enrolled_ms: 3_600_000 };
         let both: Measured = [full, minute].into_iter().sum();
         assert_eq!(both.mean().text(Language::En), "98.4\u{202f}%");

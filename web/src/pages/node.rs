@@ -287,12 +287,15 @@ impl Page<'_> {
         let (zone, now) = (self.cx.zone, self.cx.now);
         let today = format::iso_date(now, zone);
         let csv = |from: &str, to: &str| path::hours_csv(from, to, zone, Some(&self.view.name.id));
-        let mut out = vec![(self.cx.t(Text::ExportWeek), csv(&self.week_value(), &self.week_last()))];
+        let mut out =
+            vec![(self.cx.t(Text::ExportWeek), csv(&self.week_value(), &self.week_last()))];
         let days_ago = |days: i64| {
             let noon = zone.day(now).map(|day| day.start.plus_ms(12 * HOUR_MS));
             noon.map(|noon| format::iso_date(noon.plus_ms(-days * 24 * HOUR_MS), zone))
         };
-        for (text, days) in [(Text::ExportToday, 0), (Text::ExportThirty, 29), (Text::ExportNinety, 89)] {
+        for (text, days) in
+            [(Text::ExportToday, 0), (Text::ExportThirty, 29), (Text::ExportNinety, 89)]
+        {
             out.extend(days_ago(days).map(|from| (self.cx.t(text), csv(&from, &today))));
         }
         out

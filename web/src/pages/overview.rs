@@ -143,10 +143,7 @@ pub fn render(view: &OverviewView, context: &Context) -> Result<String, askama::
 ///
 /// # Errors
 /// Never in practice: nothing in it can fail to serialise.
-pub fn totals_event(
-    totals: &FleetTotals,
-    language: Language,
-) -> Result<String, serde_json::Error> {
+pub fn totals_event(totals: &FleetTotals, language: Language) -> Result<String, serde_json::Error> {
     serde_json::to_string(&totals.figures(language))
 }
 
@@ -169,8 +166,16 @@ impl FleetTotals {
     pub fn figures(&self, language: Language) -> TotalFigures {
         let count = |count| Quantity::count(count).text(language);
         TotalFigures {
-            gpus_live: phrase::totals_of(language, count(self.gpus_live), count(self.gpus_expected)),
-            nodes_up: phrase::totals_nodes(language, count(self.nodes_up), count(self.nodes_expected)),
+            gpus_live: phrase::totals_of(
+                language,
+                count(self.gpus_live),
+                count(self.gpus_expected),
+            ),
+            nodes_up: phrase::totals_nodes(
+                language,
+                count(self.nodes_up),
+                count(self.nodes_expected),
+            ),
             busy_now: self.busy_now_pct.measure(Quantity::percent).text(language),
             power_now: self.power_now_mw.measure(Quantity::whole_power_mw).text(language),
         }
@@ -223,12 +228,8 @@ impl Page<'_> {
             self.cx.say(gpu.day.mean()),
             &node.name,
         );
-        let strip = Strip {
-            title: &title,
-            period: self.period,
-            cells: &gpu.strip,
-            origin: node.origin,
-        };
+        let strip =
+            Strip { title: &title, period: self.period, cells: &gpu.strip, origin: node.origin };
         strip.svg(self.cx.zone, language)
     }
 

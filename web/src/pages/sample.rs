@@ -109,13 +109,14 @@ fn live(habit: Habit, seed: i64) -> LiveValues {
     }
 }
 
-fn gpu_row(habit: Habit, number: u16, model: &str, origin: Origin) -> GpuRow {
+fn gpu_row(habit: Habit, number: u16, model: &str, node: &NodeName) -> GpuRow {
+    let origin = node.origin;
     let seed = i64::from(number);
     let day = Period::new(NOW.plus_ms(-DAY_MS), NOW);
     let strip = gpu_cells(habit, seed, day, origin);
     GpuRow {
         number,
-        uuid: format!("GPU-5c1e{number:04}-9f3a-4d02-8a6b-0d5f7be1{number:04}"),
+        uuid: format!("GPU-{}{number:04}-9f3a-4d02-8a6b-0d5f7be1{number:04}", &node.id[..4]),
         model: model.to_owned(),
         live: live(habit, seed),
         lost: habit == Habit::Lost,
@@ -135,10 +136,9 @@ fn lane(
     heard_ms_ago: i64,
     (model, habits): (&str, &[Habit]),
 ) -> NodeLane {
-    let origin = name.origin;
     let mut gpus: Vec<GpuRow> = (0_u16..)
         .zip(habits)
-        .map(|(number, habit)| gpu_row(*habit, number, model, origin))
+        .map(|(number, habit)| gpu_row(*habit, number, model, &name))
         .collect();
     if standing != Standing::Live(NodeState::Up) {
         gpus.iter_mut().for_each(|gpu| gpu.live = LiveValues::NONE);
@@ -152,16 +152,20 @@ pub(super) fn overview() -> OverviewView {
     let up = Standing::Live(NodeState::Up);
     let silent = Standing::Live(NodeState::Unknown(UnknownReason::Network));
     let measured = Origin::Measured;
-    let train = lane(
-        name('1', "train-01", measured),
+    let train =
+        lane(name('1', "train-01", measured), up, 800, (H100, &[Training, Training, Lost, Idle]));
+    let serve = lane(
+        name('2', "serve-a", measured),
         up,
-        800,
-        (H100, &[Training, Training, Training, Training, Training, Lost, Training, Idle]),
+        1_200,
+        ("NVIDIA L40S", &[Serving, New, Unreadable]),
     );
-    let serve =
-        lane(name('2', "serve-a", measured), up, 1_200, ("NVIDIA L40S", &[Serving, New, Unreadable]));
-    let rough =
-        lane(name('3', "spot-7", measured), silent, 3_180_000, ("NVIDIA A100-SXM4-80GB", &[Rough, Rough]));
+    let rough = lane(
+        name('3', "spot-7", measured),
+        silent,
+        3_180_000,
+        ("NVIDIA A100-SXM4-80GB", &[Rough, Rough]),
+    );
     let simulated =
         lane(name('4', "demo-0", Origin::Simulated), up, 900, (H100, &[Training, Serving]));
     let imported = lane(
@@ -176,18 +180,31 @@ pub(super) fn overview() -> OverviewView {
         provider("cirrus", vec![rough]),
         provider("demo", vec![simulated, imported]),
     ];
-    let day = providers.iter().flat_map(|p| &p.nodes).flat_map(|n| &n.gpus).map(|gpu| gpu.day).sum();
-    let totals = FleetTotals {
-        gpus_live: 12,
-        gpus_expected: 15,
-        nodes_up: 3,
-        nodes_expected: 4,
-        busy_now_pct: Datum::Number(67),
-        power_now_mw: Datum::Number(5_684_300),
-        day,
-    };
+    let totals = totals(&providers);
     let tenants = vec![TenantLane { tenant: "default".to_owned(), providers }];
     OverviewView { totals, attention, tenants, setup: setup() }
+}
+
+fn totals(providers: &[ProviderLane]) -> FleetTotals {
+    let nodes = || providers.iter().flat_map(|provider| &provider.nodes);
+    let expected = || nodes().filter(|node| node.status.standing != Standing::Ended);
+    let up = || expected().filter(|node| node.status.standing == Standing::Live(NodeState::Up));
+    let gpus = || up().flat_map(|node| &node.gpus);
+    let busy: Vec<i64> = gpus().filter_map(|gpu| gpu.live.busy_pct.number()).collect();
+    let live = count(busy.len());
+    FleetTotals {
+        gpus_live: live,
+        gpus_expected: count(expected().map(|node| node.gpus.len()).sum()),
+        nodes_up: count(up().count()),
+        nodes_expected: count(expected().count()),
+        busy_now_pct: Datum::Number(busy.iter().sum::<i64>() / live.max(1)),
+        power_now_mw: Datum::Number(gpus().filter_map(|gpu| gpu.live.power_draw_mw.number()).sum()),
+        day: nodes().flat_map(|node| &node.gpus).map(|gpu| gpu.day).sum(),
+    }
+}
+
+fn count(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 fn provider(provider: &str, nodes: Vec<NodeLane>) -> ProviderLane {
@@ -196,11 +213,12 @@ fn provider(provider: &str, nodes: Vec<NodeLane>) -> ProviderLane {
 
 fn attention(train: &NodeLane, rough: &NodeLane) -> Vec<Attention> {
     let ago = |ms: i64| Some(NOW.plus_ms(-ms));
-    let at = |lane: &NodeLane, gpu, at, subject| Attention { node: lane.name.clone(), gpu, at, subject };
+    let at =
+        |lane: &NodeLane, gpu, at, subject| Attention { node: lane.name.clone(), gpu, at, subject };
     let low = rough.gpus.first().map_or(Measured::default(), |gpu| gpu.day);
     vec![
-        at(train, Some(5), ago(19_020_000), Subject::GpuLost),
-        at(train, Some(5), ago(19_021_000), Subject::Xid { code: 79, count: 1 }),
+        at(train, Some(2), ago(19_020_000), Subject::GpuLost),
+        at(train, Some(2), ago(19_021_000), Subject::Xid { code: 79, count: 1 }),
         at(rough, None, ago(3_180_000), Subject::NodeUnknown { standing: rough.status.standing }),
         at(rough, Some(0), None, Subject::LowCoverage { day: low }),
     ]
@@ -232,12 +250,12 @@ pub(super) fn node() -> NodeView {
     let habits = [Training, Rough, Lost, Serving, New, Idle, Unreadable, Training];
     let first = NOW.hour().start().plus_ms(-6 * DAY_MS - 14 * HOUR_MS);
     let week = Period::new(first, first.plus_ms(7 * DAY_MS));
+    let name = name('1', "train-01", Origin::Measured);
     let gpus = (0_u16..).zip(habits).map(|(number, habit)| NodeGpu {
-        row: gpu_row(habit, number, H100, Origin::Measured),
+        row: gpu_row(habit, number, H100, &name),
         hours: gpu_cells(habit, number.into(), week, Origin::Measured),
     });
     NodeView {
-        name: name('1', "train-01", Origin::Measured),
         status: NodeStatus {
             standing: Standing::Live(NodeState::Up),
             last_heard_at: Some(NOW.plus_ms(-800)),
@@ -264,6 +282,7 @@ pub(super) fn node() -> NodeView {
             cadence_ms: Datum::Number(1_000),
         },
         gpus: gpus.collect(),
+        name,
         week,
         events: node_events(),
         events_left_out: 12,
@@ -271,25 +290,33 @@ pub(super) fn node() -> NodeView {
 }
 
 fn node_events() -> Vec<Event> {
-    let lost = GpuUuid::new("GPU-5c1e0002-9f3a-4d02-8a6b-0d5f7be10002").ok();
+    let lost = GpuUuid::new("GPU-4b1f0002-9f3a-4d02-8a6b-0d5f7be10002").ok();
     let event = |ms_ago: i64, gpu: Option<&GpuUuid>, kind| {
         Event::new(NOW.plus_ms(-ms_ago), gpu.cloned(), kind)
     };
     vec![
         event(19_020_000, lost.as_ref(), EventKind::GpuLost { nvml_code: 15 }),
         event(19_021_000, lost.as_ref(), EventKind::Xid { code: 79 }),
-        event(26_400_000, None, EventKind::AgentStarted {
-            version: "0.1.0".to_owned(),
-            life_unit: leasewatch_core::segment::LifeUnit {
-                id: leasewatch_core::id::LifeUnitId([7; 16]),
-                kind: leasewatch_core::segment::LifeUnitKind::Host,
-                boot_id: "4d3c2b1a".to_owned(),
-                started_at: NOW.plus_ms(-27_000_000),
+        event(
+            26_400_000,
+            None,
+            EventKind::AgentStarted {
+                version: "0.1.0".to_owned(),
+                life_unit: leasewatch_core::segment::LifeUnit {
+                    id: leasewatch_core::id::LifeUnitId([7; 16]),
+                    kind: leasewatch_core::segment::LifeUnitKind::Host,
+                    boot_id: "4d3c2b1a".to_owned(),
+                    started_at: NOW.plus_ms(-27_000_000),
+                },
+                clock_source: "tsc".to_owned(),
             },
-            clock_source: "tsc".to_owned(),
-        }),
+        ),
         event(90_000_000, None, EventKind::ClockStepped { by_ms: -1_250 }),
-        event(180_000_000, lost.as_ref(), EventKind::PowerLimitChanged { from_mw: 700_000, to_mw: 500_000 }),
+        event(
+            180_000_000,
+            lost.as_ref(),
+            EventKind::PowerLimitChanged { from_mw: 700_000, to_mw: 500_000 },
+        ),
         event(181_000_000, lost.as_ref(), EventKind::EccUncorrected { count: 2 }),
     ]
 }

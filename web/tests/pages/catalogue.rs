@@ -7,7 +7,7 @@ use leasewatch_web::i18n::CATALOGUE;
 
 /// Keys whose words are the same in both languages, or have none.
 const SAME: &[&str] =
-    &["live.of", "col.gpu", "gpu.label", "cell.range", "cell.when", "legend.busy"];
+    &["live.of", "col.gpu", "totals.of", "gpu.label", "cell.range", "cell.when", "legend.busy"];
 
 fn has_han(text: &str) -> bool {
     text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
@@ -75,7 +75,8 @@ fn texts(html: &str) -> Vec<String> {
         match piece {
             Piece::Open { name, attributes, closed } => {
                 code += usize::from(name == "code" && !closed);
-                let spoken = ["title", "aria-label", "data-label", "data-done", "data-on", "data-off"];
+                let spoken =
+                    ["title", "aria-label", "data-label", "data-done", "data-on", "data-off"];
                 let read = attributes.into_iter().filter(|(key, _)| spoken.contains(&key.as_str()));
                 out.extend(read.map(|(_, value)| value));
             }

@@ -45,12 +45,30 @@ fn css() -> String {
 #[test]
 fn text_is_readable_in_light_and_dark() {
     let text = [
-        ("ink", "paper"), ("ink", "surface"), ("muted", "paper"), ("muted", "surface"),
-        ("accent", "paper"), ("accent", "surface"), ("fault", "paper"), ("notice", "paper"),
-        ("muted", "b0"), ("on-low", "b1"), ("on-low", "b2"), ("on-mid", "b3"), ("on-high", "b4"),
-        ("on-high", "b5"), ("on-origin", "simulated"), ("on-origin", "imported"), ("accent", "line"),
+        ("ink", "paper"),
+        ("ink", "surface"),
+        ("muted", "paper"),
+        ("muted", "surface"),
+        ("accent", "paper"),
+        ("accent", "surface"),
+        ("fault", "paper"),
+        ("notice", "paper"),
+        ("muted", "b0"),
+        ("on-low", "b1"),
+        ("on-low", "b2"),
+        ("on-mid", "b3"),
+        ("on-high", "b4"),
+        ("on-high", "b5"),
+        ("on-origin", "simulated"),
+        ("on-origin", "imported"),
+        ("accent", "line"),
     ];
-    let marks = [("gap-ink", "surface"), ("gap-strong", "surface"), ("fault", "surface"), ("accent", "field")];
+    let marks = [
+        ("gap-ink", "surface"),
+        ("gap-strong", "surface"),
+        ("fault", "surface"),
+        ("accent", "field"),
+    ];
     for (scheme, colours) in variables(&css()).iter().enumerate() {
         let of = |name: &str| colours.iter().find(|(n, _)| n == name).expect("a colour").1;
         for (pairs, least) in [(&text[..], 4.5), (&marks[..], 3.0)] {
@@ -66,9 +84,12 @@ fn text_is_readable_in_light_and_dark() {
 fn steps_rise_in_lightness_alone() {
     for colours in variables(&css()) {
         let steps: Vec<f64> = (0..6)
-            .map(|step| luminance(colours.iter().find(|(n, _)| *n == format!("b{step}")).unwrap().1))
+            .map(|step| {
+                luminance(colours.iter().find(|(n, _)| *n == format!("b{step}")).unwrap().1)
+            })
             .collect();
-        let ratios: Vec<f64> = steps.windows(2).map(|pair| (pair[1] + 0.05) / (pair[0] + 0.05)).collect();
+        let ratios: Vec<f64> =
+            steps.windows(2).map(|pair| (pair[1] + 0.05) / (pair[0] + 0.05)).collect();
         let rises = ratios.iter().all(|ratio| *ratio > 1.12);
         let falls = ratios.iter().all(|ratio| *ratio < 1.0 / 1.12);
         assert!(rises || falls, "{ratios:?}");

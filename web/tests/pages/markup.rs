@@ -6,21 +6,62 @@ use leasewatch_web::Language;
 
 const ELEMENTS: &[&str] = &[
     "a", "article", "b", "body", "button", "caption", "circle", "code", "datalist", "dd", "defs",
-    "details", "div", "dl", "dt", "footer", "form", "g", "h1", "h2", "h3", "head", "header", "html",
-    "input", "label", "li", "line", "link", "main", "meta", "nav", "noscript", "option", "p", "path",
-    "pattern", "pre", "rect", "script", "section", "span", "strong", "summary", "svg", "symbol",
-    "table", "tbody", "td", "text", "th", "thead", "time", "title", "tr", "ul", "use",
+    "details", "div", "dl", "dt", "footer", "form", "g", "h1", "h2", "h3", "head", "header",
+    "html", "input", "label", "li", "line", "link", "main", "meta", "nav", "noscript", "option",
+    "p", "path", "pattern", "pre", "rect", "script", "section", "span", "strong", "summary", "svg",
+    "symbol", "table", "tbody", "td", "text", "th", "thead", "time", "title", "tr", "ul", "use",
 ];
 const VOID: &[&str] = &["input", "link", "meta"];
 /// What a paragraph cannot hold: the browser would close it silently.
-const BLOCKS: &[&str] =
-    &["article", "details", "div", "dl", "form", "h1", "h2", "h3", "p", "pre", "section", "table", "ul"];
+const BLOCKS: &[&str] = &[
+    "article", "details", "div", "dl", "form", "h1", "h2", "h3", "p", "pre", "section", "table",
+    "ul",
+];
 const ATTRIBUTES: &[&str] = &[
-    "action", "autocomplete", "charset", "class", "colspan", "content", "cx", "cy", "d", "datetime",
-    "defer", "fill", "for", "height", "hidden", "href", "hreflang", "http-equiv", "id", "lang",
-    "list", "method", "name", "patternUnits", "r", "rel", "required", "role", "scope", "size",
-    "spellcheck", "src", "tabindex", "title", "type", "value", "viewBox", "width", "x", "x1", "x2",
-    "y", "y1", "y2",
+    "action",
+    "autocomplete",
+    "charset",
+    "class",
+    "colspan",
+    "content",
+    "cx",
+    "cy",
+    "d",
+    "datetime",
+    "defer",
+    "fill",
+    "for",
+    "height",
+    "hidden",
+    "href",
+    "hreflang",
+    "http-equiv",
+    "id",
+    "lang",
+    "list",
+    "method",
+    "name",
+    "patternUnits",
+    "r",
+    "rel",
+    "required",
+    "role",
+    "scope",
+    "size",
+    "spellcheck",
+    "src",
+    "tabindex",
+    "title",
+    "type",
+    "value",
+    "viewBox",
+    "width",
+    "x",
+    "x1",
+    "x2",
+    "y",
+    "y1",
+    "y2",
 ];
 
 /// A piece of a page.
@@ -105,7 +146,9 @@ pub(crate) fn check(page: &str, html: &str) {
                         "for" | "list" | "data-copy" => references.push(value.clone()),
                         "href" => references.extend(value.strip_prefix('#').map(str::to_owned)),
                         "fill" => references.extend(
-                            value.strip_prefix("url(#").map(|id| id.trim_end_matches(')').to_owned()),
+                            value
+                                .strip_prefix("url(#")
+                                .map(|id| id.trim_end_matches(')').to_owned()),
                         ),
                         _ => {}
                     }
@@ -168,7 +211,9 @@ fn every_chart_with_a_role_has_a_title() {
         let titled = html
             .split("role=\"img\"")
             .skip(1)
-            .filter(|after| after.split_once('>').is_some_and(|(_, rest)| rest.starts_with("<title>")))
+            .filter(|after| {
+                after.split_once('>').is_some_and(|(_, rest)| rest.starts_with("<title>"))
+            })
             .count();
         assert_eq!(charts, titled, "{page}");
     }
@@ -180,7 +225,9 @@ fn templates_write_no_unit_and_no_unescaped_value() {
         assert!(!source.contains("safe }}") && !source.contains("|safe"), "{name}");
         for after in source.split("}}").skip(1) {
             let next = after.trim_start_matches([' ', '\u{a0}', '\u{202f}']);
-            for unit in ["%", "W<", "W ", "kW", "MiB", "GiB", "MHz", "°C", "ms", "s<", "h<", "GPU h"] {
+            for unit in
+                ["%", "W<", "W ", "kW", "MiB", "GiB", "MHz", "°C", "ms", "s<", "h<", "GPU h"]
+            {
                 let is_block = next.starts_with("%}");
                 assert!(is_block || !next.starts_with(unit), "{name}: a bare number before {unit}");
             }

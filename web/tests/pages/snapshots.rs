@@ -1,4 +1,4 @@
-//! Whole pages as they are. The node's page keeps three of its GPUs here, to stay readable.
+//! Whole pages as they are. The node's page keeps two of its GPUs here, to stay readable.
 
 use super::{context, samples};
 use leasewatch_web::Language;
@@ -30,7 +30,7 @@ fn pages_in_both_languages() {
         }
         let mut view = NodeView::sample();
         view.gpus.drain(..1);
-        view.gpus.truncate(3);
+        view.gpus.truncate(2);
         let cx = context(language, Route::Node(view.name.id.clone()));
         let html = node::render(&view, &cx).unwrap();
         insta::assert_snapshot!(format!("node.{}", language.tag()), lines(&html));
@@ -44,6 +44,7 @@ fn view_structs_serialise_with_names_and_iso_times() {
     assert_eq!(lane["origin"], "simulated");
     assert_eq!(lane["state"], "up");
     assert_eq!(lane["gpus"][0]["live"]["power_draw_mw"], 659_880);
+    assert_eq!(lane["gpus"][0]["strip"][0]["period"][1], "2026-07-31T15:00:00.000Z");
     assert_eq!(overview["attention"][2]["subject"], "node_unknown");
     let node = serde_json::to_value(NodeView::sample()).unwrap();
     assert_eq!(node["enrolled_at"], "2026-06-16T00:00:00.000Z");

@@ -34,8 +34,13 @@ fn an_overview_of_64_gpus() {
             let mut lane = lane.clone();
             lane.name.id = format!("{number:032x}");
             lane.name.name = format!("train-{number:02}");
+            lane.gpus.extend(lane.gpus.clone());
+            (0..).zip(&mut lane.gpus).for_each(|(at, gpu)| gpu.number = at);
             for gpu in &mut lane.gpus {
-                gpu.uuid = format!("GPU-{:08x}-{number:04x}", u64::from(gpu.number) * 2_654_435_761 % 4_294_967_291);
+                gpu.uuid = format!(
+                    "GPU-{:08x}-{number:04x}",
+                    u64::from(gpu.number) * 2_654_435_761 % 4_294_967_291
+                );
                 // Each GPU has a day of its own.
                 for (hour, cell) in (1_i64..).zip(&mut gpu.strip) {
                     let shift = (i64::from(gpu.number) * 37 + number * 101 + hour * 53) % 83;
@@ -59,7 +64,8 @@ fn an_overview_of_64_gpus() {
 fn a_node_with_a_week_of_eight_gpus() {
     let view = NodeView::sample();
     for language in Language::ALL {
-        let html = node::render(&view, &context(language, Route::Node(view.name.id.clone()))).unwrap();
+        let html =
+            node::render(&view, &context(language, Route::Node(view.name.id.clone()))).unwrap();
         let weight = gzip(html.as_bytes()) + assets_weight();
         assert!(weight < 100_000, "{language:?}: {weight}");
     }

@@ -114,9 +114,10 @@ impl Fleet {
     /// Another GPU answers from a place where one of ours was.
     fn replaced(&mut self, now_ms: i64, scan: &Scan, out: &mut Effects) {
         for found in &scan.gpus {
-            let old = self.gpus.values().find(|watch| {
-                watch.gpu.bus_id == found.bus_id && !lists(scan, watch.uuid())
-            });
+            let old = self
+                .gpus
+                .values()
+                .find(|watch| watch.gpu.bus_id == found.bus_id && !lists(scan, watch.uuid()));
             let Some(old) = old.map(|watch| watch.uuid().clone()) else { continue };
             exchange(now_ms, (&found.bus_id, &old, &found.uuid), out);
             if let Some(mut watch) = self.gpus.remove(&old) {
@@ -174,7 +175,7 @@ impl Fleet {
         if !watch.is_attached() {
             watch.attach(reader);
             let track = watch.track.clone();
-            out.order(Order::Attach { gpu, reader, track });
+            out.order(Order::Attach { gpu: Box::new(gpu), reader, track });
         }
     }
 

@@ -359,3 +359,24 @@ fn nvml_is_opened_anew_for_a_lost_gpu_ever_more_rarely_and_not_while_a_call_hang
     let resumed = EventKind::CollectorResumed { stalled_ms: 9_004 };
     assert_eq!(case.take_events(), [lost, EventKind::CollectorStalled, resumed]);
 }
+
+#[test]
+fn a_driver_that_fails_at_each_first_read_is_opened_ever_more_rarely() {
+    let mut case = Case::with(&[gpu(1)]);
+    let mut lost = Vec::new();
+    for tick in 1..=120_i64 {
+        let tick_ms = tick * 1_000;
+        case.tick(tick_ms);
+        for order in std::mem::take(&mut case.out.orders) {
+            if let Order::Read { uuid, reader, .. } = order {
+                lost.push(tick);
+                let reply = (reader, Err(Gone::NoDriver(1)));
+                case.fleet.on_reply(tick_ms + 1, &uuid, reply, &mut case.out);
+            }
+        }
+        if case.ordered_scans() > 0 || case.fleet.scanning_since_ms.is_some() {
+            case.scan(tick_ms + 8, scan(&[gpu(1)]));
+        }
+    }
+    assert_eq!(lost, [1, 2, 7, 16, 33, 65, 97]);
+}

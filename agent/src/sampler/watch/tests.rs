@@ -59,10 +59,12 @@ pub(in crate::sampler) fn events(out: &Effects) -> Vec<EventKind> {
 
 /// The GPU observations of some effects.
 pub(in crate::sampler) fn reads(out: &Effects) -> Vec<&GpuObservation> {
-    let read = |seen| match seen {
-        &Observation::Gpu(ref gpu) => Some(gpu),
-        _ => None,
-    };
+    fn read(seen: &Observation) -> Option<&GpuObservation> {
+        match seen {
+            Observation::Gpu(gpu) => Some(gpu),
+            _ => None,
+        }
+    }
     out.observations.iter().filter_map(read).collect()
 }
 

@@ -23,7 +23,13 @@ pub(super) struct CpuShare {
 }
 
 impl CpuShare {
-    pub(super) fn read(&mut self, root: &Path, container: bool, now_boot_ms: i64, out: &mut Readings) {
+    pub(super) fn read(
+        &mut self,
+        root: &Path,
+        container: bool,
+        now_boot_ms: i64,
+        out: &mut Readings,
+    ) {
         let quota = quota_millicores(root, container);
         out.push((HostMetric::CpuQuota, file::reading(quota)));
         out.push((HostMetric::CpuThrottled, file::reading(throttled_ms(root, container))));
@@ -73,7 +79,8 @@ fn host_used_us(path: &Path) -> Result<u64, Reading> {
         *slot = fields.next().and_then(|field| field.parse().ok()).ok_or(Reading::Error)?;
     }
     let [user, nice, system, _idle, _iowait, irq, softirq] = ticks;
-    let busy = [user, nice, system, irq, softirq].iter().try_fold(0_u64, |sum, t| sum.checked_add(*t));
+    let busy =
+        [user, nice, system, irq, softirq].iter().try_fold(0_u64, |sum, t| sum.checked_add(*t));
     busy.and_then(|ticks| ticks.checked_mul(TICK_US)).ok_or(Reading::Error)
 }
 
@@ -122,9 +129,12 @@ fn throttled_ms(root: &Path, container: bool) -> Result<u64, Reading> {
         return Err(Reading::Unsupported);
     }
     let cgroup = root.join("sys/fs/cgroup");
-    file::keyed_number(&cgroup.join("cpu.stat"), "throttled_usec").map(|us| us / 1_000).or_else(|_| {
-        file::keyed_number(&cgroup.join("cpu/cpu.stat"), "throttled_time").map(|ns| ns / 1_000_000)
-    })
+    file::keyed_number(&cgroup.join("cpu.stat"), "throttled_usec").map(|us| us / 1_000).or_else(
+        |_| {
+            file::keyed_number(&cgroup.join("cpu/cpu.stat"), "throttled_time")
+                .map(|ns| ns / 1_000_000)
+        },
+    )
 }
 
 #[cfg(test)]

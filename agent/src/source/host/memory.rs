@@ -45,7 +45,8 @@ fn host(root: &Path) -> Result<Memory, Reading> {
 fn cgroup(root: &Path, host: Memory) -> Option<Memory> {
     let cgroup = root.join("sys/fs/cgroup");
     let v1 = cgroup.join("memory");
-    let (current, limit, cache) = if let Ok(current) = file::number(&cgroup.join("memory.current")) {
+    let (current, limit, cache) = if let Ok(current) = file::number(&cgroup.join("memory.current"))
+    {
         let limit = file::number(&cgroup.join("memory.max")).unwrap_or(u64::MAX);
         (current, limit, file::keyed_number(&cgroup.join("memory.stat"), "inactive_file"))
     } else {

@@ -35,8 +35,14 @@ fn a_host_is_read_as_a_whole() {
         read("host", &metrics),
         [Some(4_000), None, Some(4_096), Some(16_384), Some(10_000)]
     );
-    let traffic =
-        [M::NetworkRx, M::NetworkTx, M::NetworkErrors, M::TcpRetransmits, M::DiskRead, M::DiskWritten];
+    let traffic = [
+        M::NetworkRx,
+        M::NetworkTx,
+        M::NetworkErrors,
+        M::TcpRetransmits,
+        M::DiskRead,
+        M::DiskWritten,
+    ];
     assert_eq!(
         read("host", &traffic),
         [Some(1_536), Some(1_024), Some(10), Some(42), Some(102_400), Some(204_800)],

@@ -15,7 +15,9 @@ const SECTOR_BYTES: u64 = 512;
 pub(super) fn network(root: &Path, out: &mut Readings) {
     let path = root.join("proc/net/dev");
     let status = file::text(&path)
-        .and_then(|_| InterfaceDeviceStatus::from_file(&path).map_err(|_| Reading::Error));
+        .and_then(|_| InterfaceDeviceStatus::from_file(&path).map_err(|_| Reading::Error))
+        // Each network namespace has loopback: a list without any entry was not understood.
+        .and_then(|status| if status.0.is_empty() { Err(Reading::Error) } else { Ok(status) });
     let sum = |count: fn(&procfs::net::DeviceStatus) -> u64| {
         let status = status.as_ref().map_err(|reason| *reason)?;
         let interfaces = status.0.values().filter(|interface| interface.name != "lo");
@@ -52,15 +54,16 @@ pub(super) fn disks(root: &Path, out: &mut Readings) {
 
 fn sectors(root: &Path) -> Result<(u64, u64), Reading> {
     let text = file::text(&root.join("proc/diskstats"))?;
-    let (mut read, mut written) = (0_u64, 0_u64);
+    let (mut read, mut written, mut devices) = (0_u64, 0_u64, 0_u32);
     for line in text.lines() {
         let stat = DiskStat::from_line(line).map_err(|_| Reading::Error)?;
         if is_whole_device(root, &stat.name) {
             read = read.wrapping_add(stat.sectors_read);
             written = written.wrapping_add(stat.sectors_written);
+            devices += 1;
         }
     }
-    Ok((read, written))
+    if devices == 0 { Err(Reading::Unsupported) } else { Ok((read, written)) }
 }
 
 fn is_whole_device(root: &Path, name: &str) -> bool {

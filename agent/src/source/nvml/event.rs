@@ -23,7 +23,11 @@ impl Session {
             return Err(Failure::Unsupported);
         }
         // Registering consumes the set and frees it on any error, so each GPU has its own.
-        checked(device.register_events(mask, checked(self.nvml.create_event_set())?).map_err(|e| e.error))
+        checked(
+            device
+                .register_events(mask, checked(self.nvml.create_event_set())?)
+                .map_err(|e| e.error),
+        )
     }
 }
 

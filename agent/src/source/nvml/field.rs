@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn throttle_counters_follow_the_numbering() {
         let id = |numbering, metric| {
-            fields(numbering).iter().find(|field| field.metric == metric).map(|field| field.query.id)
+            fields(numbering)
+                .iter()
+                .find(|field| field.metric == metric)
+                .map(|field| field.query.id)
         };
         for (metric, old, new) in [
             (Metric::ThrottleSwThermal, 251, 269),

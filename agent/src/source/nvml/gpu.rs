@@ -253,8 +253,7 @@ impl<'nvml> GpuReader<'nvml> {
     }
 
     fn samples(&self) -> Result<Vec<DriverSample>, Failure> {
-        let samples =
-            checked(self.device.samples(Sampling::GpuUtilization, self.last_sample_us))?;
+        let samples = checked(self.device.samples(Sampling::GpuUtilization, self.last_sample_us))?;
         Ok(samples
             .into_iter()
             .map(|sample| DriverSample {

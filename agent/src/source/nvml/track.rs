@@ -154,10 +154,8 @@ mod tests {
     #[test]
     fn samples_from_the_future_are_not_placed() {
         let now = MappedAt { boot_ms: 10_000, wall_ms: 1_800_000_000_000 };
-        let ahead = |ms: u64| DriverSample {
-            at_us: (1_800_000_000_000 + ms) * 1_000,
-            busy: Some(100),
-        };
+        let ahead =
+            |ms: u64| DriverSample { at_us: (1_800_000_000_000 + ms) * 1_000, busy: Some(100) };
         assert_eq!(points_of(&[ahead(20)], now, 0), [(10_000, Reading::Number(100))]);
         assert_eq!(points_of(&[ahead(3_600_000), ahead(u64::MAX / 4_000)], now, 0), []);
     }

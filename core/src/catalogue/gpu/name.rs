@@ -8,13 +8,7 @@ use super::GpuModel;
 /// True when `name`, whole or cut, is one of the model's names.
 pub(super) fn matches(model: &GpuModel, name: &str) -> bool {
     let wanted = normal(name);
-    let known = || {
-        model
-            .aliases
-            .iter()
-            .chain([&model.nvml_name])
-            .map(|known| normal(known))
-    };
+    let known = || model.aliases.iter().chain([&model.nvml_name]).map(|known| normal(known));
     match wanted.strip_suffix("...") {
         Some(start) => {
             let start = start.trim_end();
@@ -32,17 +26,12 @@ pub(super) fn is_virtual(name: &str) -> bool {
         let letters = tail.trim_start_matches(|c: char| c.is_ascii_digit());
         letters.len() < tail.len() && matches!(letters, "A" | "B" | "C" | "Q" | "CME")
     });
-    profile
-        || name
-            .split_whitespace()
-            .any(|word| word == "GRID" || word == "MIG")
+    profile || name.split_whitespace().any(|word| word == "GRID" || word == "MIG")
 }
 
 /// Lower case, single spaces, without the maker's prefixes, which changed over driver versions.
 fn normal(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
-    let words = lower
-        .split_whitespace()
-        .filter(|word| !matches!(*word, "nvidia" | "tesla"));
+    let words = lower.split_whitespace().filter(|word| !matches!(*word, "nvidia" | "tesla"));
     words.collect::<Vec<_>>().join(" ")
 }

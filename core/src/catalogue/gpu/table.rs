@@ -22,13 +22,7 @@ pub(super) enum RowError {
 pub(super) fn rows(table: &str) -> impl Iterator<Item = Result<GpuModel, RowError>> {
     let mut reader = csv::Reader::from_reader(table.as_bytes());
     let header = reader.headers().cloned().unwrap_or_default();
-    reader.into_records().map(move |record| {
-        Row {
-            header: &header,
-            record: &record?,
-        }
-        .model()
-    })
+    reader.into_records().map(move |record| Row { header: &header, record: &record? }.model())
 }
 
 struct Row<'a> {
@@ -83,30 +77,19 @@ impl Row<'_> {
     /// The cell, or `None` when it is empty or the column is missing.
     fn text(&self, column: &'static str) -> Option<&str> {
         let at = self.header.iter().position(|name| name == column)?;
-        self.record
-            .get(at)
-            .map(str::trim)
-            .filter(|text| !text.is_empty())
+        self.record.get(at).map(str::trim).filter(|text| !text.is_empty())
     }
 
     fn bad(&self, column: &'static str) -> RowError {
-        RowError::Cell {
-            column,
-            text: self.text(column).unwrap_or_default().to_owned(),
-        }
+        RowError::Cell { column, text: self.text(column).unwrap_or_default().to_owned() }
     }
 
     fn required(&self, column: &'static str) -> Result<String, RowError> {
-        self.text(column)
-            .map(str::to_owned)
-            .ok_or_else(|| self.bad(column))
+        self.text(column).map(str::to_owned).ok_or_else(|| self.bad(column))
     }
 
     fn list(&self, column: &'static str) -> Vec<String> {
-        let cells = self
-            .text(column)
-            .into_iter()
-            .flat_map(|text| text.split(';'));
+        let cells = self.text(column).into_iter().flat_map(|text| text.split(';'));
         cells.map(|cell| cell.trim().to_owned()).collect()
     }
 
@@ -123,10 +106,7 @@ impl Row<'_> {
     fn memory_alternates_mib(&self) -> Result<Vec<i64>, RowError> {
         let column = "nvml_total_mib_alt";
         let cells = self.list(column);
-        cells
-            .iter()
-            .map(|cell| scaled(cell, 0).ok_or_else(|| self.bad(column)))
-            .collect()
+        cells.iter().map(|cell| scaled(cell, 0).ok_or_else(|| self.bad(column))).collect()
     }
 
     fn pci_device_ids(&self) -> Result<Vec<u32>, RowError> {
@@ -137,9 +117,7 @@ impl Row<'_> {
             Some(u32::from(device) << 16 | u32::from(vendor))
         };
         let ids = self.list("pci_ids");
-        ids.iter()
-            .map(|cell| combined(cell).ok_or_else(|| self.bad("pci_ids")))
-            .collect()
+        ids.iter().map(|cell| combined(cell).ok_or_else(|| self.bad("pci_ids"))).collect()
     }
 
     fn class(&self) -> Result<BoardClass, RowError> {
@@ -201,17 +179,7 @@ mod tests {
         assert_eq!(scaled("600", 3), Some(600_000));
         assert_eq!(scaled("3.9", 1), Some(39));
         assert_eq!(scaled("3.90", 1), Some(39));
-        for text in [
-            "",
-            "3.95",
-            "-1",
-            "+1",
-            "1e3",
-            "1.",
-            ".5",
-            "1.x",
-            "99999999999999999999",
-        ] {
+        for text in ["", "3.95", "-1", "+1", "1e3", "1.", ".5", "1.x", "99999999999999999999"] {
             assert_eq!(scaled(text, 1), None, "{text}");
         }
     }

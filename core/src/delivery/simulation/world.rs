@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use super::faults::{Faults, Fired};
+use super::model::{Durable, Entry, Segment, Spool};
 use crate::delivery::{
-    Action, Cursor, DropDecision, Ending, IncomingDrop, IncomingSegment, Item, ItemKind, Moment,
-    SegmentDecision, Sender, SpoolIndex, Welcome, limits,
+    Action, DropDecision, Ending, IncomingDrop, IncomingSegment, Moment, SegmentDecision, Sender,
+    SpoolIndex, Welcome, limits,
 };
 use crate::id::{Hash, Sequence};
 
@@ -13,70 +15,6 @@ const SEAL_EVERY_MS: u64 = 60_000;
 const COMMIT_EVERY_MS: u64 = 100;
 /// When a side without traffic finds out that its stream is dead.
 const KEEP_ALIVE_MS: u64 = 30_000;
-
-/// What may go wrong in a run.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Faults {
-    pub(super) cuts: bool,
-    pub(super) messages: bool,
-    pub(super) crashes: bool,
-    pub(super) refusals: bool,
-    /// One partition of up to this length, at least two thirds of it; 0 for none.
-    pub(super) long_partition_ms: u64,
-    /// When the server is set back to what it held an hour before; 0 for never.
-    pub(super) restore_after_ms: u64,
-    pub(super) spool_items: usize,
-}
-
-impl Faults {
-    pub(super) const NONE: Self = Self {
-        cuts: false,
-        messages: false,
-        crashes: false,
-        refusals: false,
-        long_partition_ms: 0,
-        restore_after_ms: 0,
-        spool_items: 1_000,
-    };
-    pub(super) const ALL: Self = Self {
-        cuts: true,
-        messages: true,
-        crashes: true,
-        refusals: true,
-        spool_items: 5,
-        ..Self::NONE
-    };
-}
-
-/// How often what happened.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Fired {
-    pub(super) streams: u64,
-    pub(super) cuts: u64,
-    pub(super) lost: u64,
-    pub(super) duplicates: u64,
-    pub(super) stale: u64,
-    pub(super) agent_crashes: u64,
-    pub(super) server_crashes: u64,
-    pub(super) refusals: u64,
-    pub(super) evictions: u64,
-    pub(super) repeats: u64,
-    pub(super) restores: u64,
-    pub(super) longest_outage_ms: u64,
-}
-
-impl Fired {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.cuts += other.cuts;
-        self.lost += other.lost;
-        self.duplicates += other.duplicates;
-        self.stale += other.stale;
-        self.agent_crashes += other.agent_crashes;
-        self.server_crashes += other.server_crashes;
-        self.refusals += other.refusals;
-        self.evictions += other.evictions;
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 enum ToServer {
@@ -113,115 +51,6 @@ enum Happening {
     ServerStart,
     Snapshot,
     Restore,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Segment {
-    head: Hash,
-    previous: Option<Hash>,
-    bytes: u64,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Entry {
-    Segment(Segment),
-    Drop { first: u64, last_head: Hash },
-}
-
-/// A spool in memory, with what survives the process (`newest`, `newest_head`) beside it.
-#[derive(Debug, Default)]
-struct Spool {
-    entries: BTreeMap<u64, Entry>,
-    newest: u64,
-    newest_head: Option<Hash>,
-}
-
-impl SpoolIndex for Spool {
-    fn oldest(&self) -> Sequence {
-        match self.entries.iter().next() {
-            Some((_, Entry::Drop { first, .. })) => Sequence(*first),
-            Some((sequence, Entry::Segment(_))) => Sequence(*sequence),
-            None => Sequence(self.newest + 1),
-        }
-    }
-
-    fn newest(&self) -> Sequence {
-        Sequence(self.newest)
-    }
-
-    fn item(&self, sequence: Sequence) -> Option<Item> {
-        if sequence < self.oldest() {
-            return None;
-        }
-        let (last, entry) = self.entries.range(sequence.0..).next()?;
-        let last = Sequence(*last);
-        Some(match entry {
-            Entry::Segment(segment) => {
-                Item { first: last, last, bytes: segment.bytes, kind: ItemKind::Segment }
-            }
-            Entry::Drop { first, .. } => {
-                Item { first: Sequence(*first), last, bytes: 300, kind: ItemKind::Drop }
-            }
-        })
-    }
-
-    fn head_hash(&self, sequence: Sequence) -> Option<Hash> {
-        if sequence.0 == self.newest {
-            return self.newest_head;
-        }
-        match self.entries.get(&sequence.0)? {
-            Entry::Segment(segment) => Some(segment.head),
-            Entry::Drop { last_head, .. } => Some(*last_head),
-        }
-    }
-}
-
-impl Spool {
-    fn trim(&mut self, through: u64) {
-        while self.entries.first_key_value().is_some_and(|(last, _)| *last <= through) {
-            self.entries.pop_first();
-        }
-        if let Some(mut front) = self.entries.first_entry()
-            && let Entry::Drop { first, .. } = front.get_mut()
-        {
-            *first = (*first).max(through + 1);
-        }
-    }
-
-    fn replace_by_drop(&mut self, sequence: u64) {
-        let Some(Entry::Segment(segment)) = self.entries.get(&sequence).copied() else {
-            panic!("{sequence} is not a segment")
-        };
-        let drop = Entry::Drop { first: sequence, last_head: segment.head };
-        self.entries.insert(sequence, drop);
-    }
-
-    /// Turns the oldest segment into a drop, and lets a drop before it grow over it.
-    fn evict_oldest(&mut self) {
-        let oldest = self.entries.iter().find(|(_, e)| matches!(e, Entry::Segment(_)));
-        let Some(sequence) = oldest.map(|(sequence, _)| *sequence) else { return };
-        self.replace_by_drop(sequence);
-        if let Some(Entry::Drop { first: before, .. }) = self.entries.get(&(sequence - 1)).copied()
-        {
-            self.entries.remove(&(sequence - 1));
-            if let Some(Entry::Drop { first, .. }) = self.entries.get_mut(&sequence) {
-                *first = before;
-            }
-        }
-    }
-}
-
-#[derive(Debug, Default, Clone)]
-struct Durable {
-    cursor: Option<Cursor>,
-    stored: BTreeMap<u64, Hash>,
-    dropped: Vec<(u64, u64)>,
-}
-
-impl Durable {
-    fn cursor(&self) -> Cursor {
-        self.cursor.unwrap_or(Cursor::START)
-    }
 }
 
 #[derive(Debug, Default)]
@@ -478,13 +307,13 @@ impl World {
             return;
         }
         match message {
-            ToServer::Hello => self.to_agent(stream, ToAgent::Challenge),
+            ToServer::Hello => self.send_to_agent(stream, ToAgent::Challenge),
             ToServer::Proof => {
                 self.server.open.push(stream);
                 let cursor = self.server.durable.cursor();
                 let welcome =
                     Welcome { cursor: cursor.sequence, cursor_head: cursor.head, window_bytes: 0 };
-                self.to_agent(stream, ToAgent::Welcome(welcome));
+                self.send_to_agent(stream, ToAgent::Welcome(welcome));
             }
             ToServer::Segment(_) | ToServer::Drop(_) => {
                 if !self.server.open.contains(&stream) {
@@ -510,7 +339,7 @@ impl World {
                 ToServer::Drop(drop) => self.commit_drop(drop),
                 ToServer::Hello | ToServer::Proof => continue,
             };
-            self.to_agent(stream, answer);
+            self.send_to_agent(stream, answer);
         }
     }
 
@@ -604,8 +433,8 @@ impl World {
                 let delay = 1 + self.below(500);
                 self.after(delay, Happening::Connected { stream });
             }
-            Action::SendHello => self.to_server(ToServer::Hello),
-            Action::SendProof => self.to_server(ToServer::Proof),
+            Action::SendHello => self.send_to_server(ToServer::Hello),
+            Action::SendProof => self.send_to_server(ToServer::Proof),
             Action::SendSegment(sequence) => {
                 let Some(Entry::Segment(segment)) = self.spool.entries.get(&sequence.0).copied()
                 else {
@@ -613,11 +442,15 @@ impl World {
                 };
                 self.check_window(segment.bytes);
                 let Segment { head, previous, .. } = segment;
-                self.to_server(ToServer::Segment(IncomingSegment { sequence, head, previous }));
+                self.send_to_server(ToServer::Segment(IncomingSegment {
+                    sequence,
+                    head,
+                    previous,
+                }));
             }
             Action::SendDrop { first, last } => {
                 let last_head = self.spool.head_hash(last).unwrap();
-                self.to_server(ToServer::Drop(IncomingDrop { first, last, last_head }));
+                self.send_to_server(ToServer::Drop(IncomingDrop { first, last, last_head }));
             }
             Action::Trim(through) => self.spool.trim(through.0),
             Action::Quarantine(sequence) => self.spool.replace_by_drop(sequence.0),
@@ -640,12 +473,12 @@ impl World {
         assert!(in_flight <= limits::WINDOW_BYTES || in_flight == bytes);
     }
 
-    fn to_server(&mut self, message: ToServer) {
+    fn send_to_server(&mut self, message: ToServer) {
         let stream = self.stream;
         self.deliver(stream, true, Happening::AtServer { stream, message });
     }
 
-    fn to_agent(&mut self, stream: u64, message: ToAgent) {
+    fn send_to_agent(&mut self, stream: u64, message: ToAgent) {
         self.deliver(stream, false, Happening::AtAgent { stream, message });
     }
 

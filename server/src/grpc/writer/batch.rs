@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use leasewatch_core::id::clean_text;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 
 use super::put::{self, Stored};
@@ -13,6 +14,8 @@ use crate::store::{Db, Scope, StoreError, partition};
 
 /// Days that are remembered as having partitions, before the memory starts anew.
 const DAYS_KEPT: usize = 8_192;
+/// Characters of an error in the log.
+const ERROR_CHARS: usize = 400;
 
 /// Writes batches. It remembers nothing that a restart could lose.
 pub(super) struct Batcher {
@@ -125,7 +128,9 @@ impl Batcher {
                 Ok(_) => {
                     self.days.insert(day);
                 }
-                Err(error) => tracing::error!(error = %chain_of(&error), "no partition for {start}"),
+                Err(error) => {
+                    tracing::error!(error = %chain_of(&error), "no partition for {start}")
+                }
             }
         }
     }
@@ -150,7 +155,7 @@ fn not_storable(item: &Item) -> Refused {
     Refused { sequence, code: "not_storable", message }
 }
 
-/// An error with its causes, on one line.
+/// An error with its causes, on one line, cut: a database may repeat what it was given.
 fn chain_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -159,5 +164,5 @@ fn chain_of(error: &dyn std::error::Error) -> String {
         text.push_str(&cause.to_string());
         source = cause.source();
     }
-    text
+    clean_text(&text, ERROR_CHARS)
 }

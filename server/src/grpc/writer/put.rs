@@ -8,8 +8,8 @@ use leasewatch_core::time::{Period, Timestamp};
 
 use super::place::{self, Slots};
 use super::{Item, Outcome, hours};
-use crate::grpc::{ProvenNode, cursor_of};
 use crate::grpc::check::{BlockOf, CheckedBlock, CheckedDrop, CheckedSegment, Refused};
+use crate::grpc::{ProvenNode, cursor_of};
 use crate::store::chain::{self, CursorRow, CursorStep};
 use crate::store::hour_work::{self, WorkReason};
 use crate::store::segment::{NewBlock, NewSegment, Place};
@@ -62,9 +62,7 @@ async fn put_segment(
     };
     let incoming = IncomingSegment { sequence, head: new.hash, previous: new.head.previous };
     match cursor.on_segment(&incoming, kept) {
-        SegmentDecision::AlreadyStored => {
-            Ok(Stored::nothing(Outcome::Durable(cursor.sequence)))
-        }
+        SegmentDecision::AlreadyStored => Ok(Stored::nothing(Outcome::Durable(cursor.sequence))),
         SegmentDecision::Ahead => Ok(Stored::nothing(Outcome::Rewind(cursor.sequence))),
         SegmentDecision::ChainBroken => {
             let message = "the segment does not follow the head that is stored before it";
@@ -98,13 +96,8 @@ async fn store_segment(
         let message = "the node has shown more places for gpus than a host can have";
         return Ok(Stored::nothing(refused(head.sequence, "too_many_slots", message)));
     };
-    let row = NewSegment {
-        node: key,
-        head,
-        hash: new.hash,
-        signature: &new.signature,
-        received_at: now,
-    };
+    let row =
+        NewSegment { node: key, head, hash: new.hash, signature: &new.signature, received_at: now };
     segment::insert(tx, &row).await?;
     let blocks: Vec<NewBlock<'_>> =
         new.blocks.iter().filter_map(|block| new_block(block, &slots)).collect();

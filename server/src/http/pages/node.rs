@@ -55,11 +55,13 @@ pub(in crate::http) async fn json(
 async fn view(http: &Http, id: &str, context: &Context) -> Result<NodeView, Fault> {
     let id: NodeId = id.parse().map_err(|_| Fault::NotFound)?;
     let now = context.now;
-    let chosen = context.here.state.week.as_deref();
-    let week = path::week(chosen, context.zone, now)
-        .ok_or_else(|| Fault::BadRequest("week".to_owned()))?;
     let mut tx = http.db.begin(Scope::Operator).await?;
     let row = node::by_public_id(&mut tx, id).await?.ok_or(Fault::NotFound)?;
+    // A record that ended is shown from its last week; "the last seven days" of it are empty.
+    let latest = row.retired_at.map_or(now, |end| end.plus_ms(-1));
+    let chosen = context.here.state.week.as_deref();
+    let week = path::week(chosen, context.zone, latest)
+        .ok_or_else(|| Fault::BadRequest("week".to_owned()))?;
     let node = NodeNow::of(http, row);
     let hours = (week.start.hour(), week.end.plus_ms(-1).hour().next());
     let gpus = gpus::of_node(&mut tx, http, &node, hours, now).await?;
@@ -96,7 +98,8 @@ async fn events(tx: &mut Tx, node: &NodeNow, week: Period) -> Result<(Vec<Event>
 }
 
 async fn agent(tx: &mut Tx, node: &NodeNow) -> Result<AgentHealth, Fault> {
-    let last = segment::head_before(tx, node.row.key, leasewatch_core::time::Timestamp::MAX).await?;
+    let last =
+        segment::head_before(tx, node.row.key, leasewatch_core::time::Timestamp::MAX).await?;
     let started = event::last_of_kind(tx, node.row.key, "agent_started").await?;
     let snapshot = node.snapshot.as_ref();
     let clock = snapshot.and_then(|snapshot| snapshot.clock);

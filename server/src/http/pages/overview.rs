@@ -72,7 +72,9 @@ pub(in crate::http) async fn view(http: &Http, now: Timestamp) -> Result<Overvie
     Ok(OverviewView {
         totals: fleet.totals(),
         attention,
-        tenants: tenants.map(|(tenant, p)| TenantLane { tenant, providers: providers(p) }).collect(),
+        tenants: tenants
+            .map(|(tenant, p)| TenantLane { tenant, providers: providers(p) })
+            .collect(),
         setup: setup(http),
     })
 }
@@ -123,7 +125,10 @@ impl Sums {
 
     fn totals(&self) -> FleetTotals {
         let mean = (self.busy_count > 0).then(|| {
-            leasewatch_core::metering::divide_half_even(self.busy_pct.into(), self.busy_count.into())
+            leasewatch_core::metering::divide_half_even(
+                self.busy_pct.into(),
+                self.busy_count.into(),
+            )
         });
         FleetTotals {
             gpus_live: self.gpus_live,

@@ -38,8 +38,10 @@ fn decimal(text: &str, scale: i64) -> Option<i64> {
 pub(super) fn time(cell: &str, zone: Zone) -> Option<Timestamp> {
     let iso = cell.replacen(['/', '-'], "-", 2).replacen(' ', "T", 1);
     let as_utc = Timestamp::parse_iso(&format!("{iso}Z"))?;
-    let in_range = Timestamp::MIN.plus_ms(DAY_MS) < as_utc && as_utc < Timestamp::MAX.plus_ms(-DAY_MS);
-    zone.instant_of_local_ms(as_utc.0).filter(|at| in_range && at.since(as_utc).abs() <= 26 * HOUR_MS)
+    let in_range =
+        Timestamp::MIN.plus_ms(DAY_MS) < as_utc && as_utc < Timestamp::MAX.plus_ms(-DAY_MS);
+    zone.instant_of_local_ms(as_utc.0)
+        .filter(|at| in_range && at.since(as_utc).abs() <= 26 * HOUR_MS)
 }
 
 #[cfg(test)]

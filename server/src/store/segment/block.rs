@@ -92,8 +92,7 @@ pub async fn insert_blocks(
     blocks: &[NewBlock<'_>],
 ) -> Result<(), StoreError> {
     let (tenant, node) = key.columns();
-    let places =
-        blocks.iter().map(|block| block.place.column()).collect::<Result<Vec<_>, _>>()?;
+    let places = blocks.iter().map(|block| block.place.column()).collect::<Result<Vec<_>, _>>()?;
     let gpus: Vec<Option<&str>> =
         blocks.iter().map(|block| block.gpu.map(GpuUuid::as_str)).collect();
     let bodies: Vec<&[u8]> = blocks.iter().map(|block| block.body).collect();

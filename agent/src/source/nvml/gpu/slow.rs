@@ -71,9 +71,9 @@ impl<'nvml> GpuReader<'nvml> {
         // The first version of the call folds the reserved part into the used part, so it can
         // stand in for the total alone.
         self.ask(out, Metric::MemoryTotal, |device| match checked(device.memory_info()) {
-            Err(Failure::Unsupported) => nvml_raw::memory_v1(device)
-                .map(|(total, _)| mib(total))
-                .map_err(Failure::from_code),
+            Err(Failure::Unsupported) => {
+                nvml_raw::memory_v1(device).map(|(total, _)| mib(total)).map_err(Failure::from_code)
+            }
             other => other.map(|memory| mib(memory.total)),
         })
     }
@@ -85,9 +85,7 @@ impl<'nvml> GpuReader<'nvml> {
         self.ask(out, Metric::PowerLimitDefault, |d| count(d.power_management_limit_default()))?;
         self.ask(out, Metric::SmClockMax, |d| count(d.max_clock_info(Clock::SM)))?;
         self.ask(out, Metric::MemoryClockMax, |d| count(d.max_clock_info(Clock::Memory)))?;
-        self.ask(out, Metric::Energy, |d| {
-            checked(d.total_energy_consumption()).map(low_63_bits)
-        })?;
+        self.ask(out, Metric::Energy, |d| checked(d.total_energy_consumption()).map(low_63_bits))?;
         self.ask(out, Metric::PcieGeneration, |d| count(d.current_pcie_link_gen()))?;
         self.ask(out, Metric::PcieWidth, |d| count(d.current_pcie_link_width()))?;
         self.ask(out, Metric::FanSpeed, |d| count(d.fan_speed(0)))?;
@@ -98,7 +96,9 @@ impl<'nvml> GpuReader<'nvml> {
             checked(d.decoder_utilization()).map(|info| i64::from(info.utilization))
         })?;
         if self.options.process_counts {
-            self.ask(out, Metric::ComputeProcesses, |d| count(d.running_compute_processes_count()))?;
+            self.ask(out, Metric::ComputeProcesses, |d| {
+                count(d.running_compute_processes_count())
+            })?;
         }
         let links = self.nvlink_links();
         self.ask(out, Metric::NvlinkActive, |device| active_links(device, links?))
@@ -131,7 +131,10 @@ impl<'nvml> GpuReader<'nvml> {
         let fields = fields(self.numbering);
         match nvml_raw::field_values(&self.device, &fields.map(|field| field.query)) {
             Ok(answers) => out.extend(
-                fields.iter().zip(answers).map(|(field, answer)| (field.metric, field.reading(answer))),
+                fields
+                    .iter()
+                    .zip(answers)
+                    .map(|(field, answer)| (field.metric, field.reading(answer))),
             ),
             Err(code) => {
                 let reading = match present(Failure::from_code(code)) {
@@ -173,7 +176,8 @@ impl<'nvml> GpuReader<'nvml> {
         out: &mut Vec<(Metric, Reading)>,
     ) {
         let Some(after) = &self.gpm else { return };
-        let answers = checked(gpm_metrics_get(self.device.nvml(), before, after, &GPM.map(|(_, id)| id)));
+        let answers =
+            checked(gpm_metrics_get(self.device.nvml(), before, after, &GPM.map(|(_, id)| id)));
         match answers {
             Ok(answers) => out.extend(GPM.iter().zip(answers).map(|((metric, _), answer)| {
                 let reading = match checked(answer) {
@@ -190,7 +194,8 @@ impl<'nvml> GpuReader<'nvml> {
         if let Some(links) = self.nvlink_links {
             return Ok(links);
         }
-        let answers = nvml_raw::field_values(&self.device, &[NVLINK_COUNT]).map_err(Failure::from_code)?;
+        let answers =
+            nvml_raw::field_values(&self.device, &[NVLINK_COUNT]).map_err(Failure::from_code)?;
         let number = answers.into_iter().next().unwrap_or(Err(999)).map_err(Failure::from_code)?;
         let links = whole(number).and_then(|links| u32::try_from(links).ok());
         let links = links.filter(|links| *links <= NVLINK_MAX).ok_or(Failure::Failed(999))?;

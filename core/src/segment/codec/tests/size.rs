@@ -51,32 +51,3 @@ fn a_minute_of_eight_gpus_stays_under_its_bytes_per_value() {
     // A slow column costs a few bytes, not a bit for each tick that it was not read at.
     assert!(lanes < all_fast);
 }
-
-#[test]
-#[ignore]
-fn zz_temporary_speed() {
-    for lanes in [Lanes::AllFast, Lanes::SlowEach15] {
-        let blocks = node_minute(lanes);
-        let count = recorded(&blocks);
-        let rounds = 2000;
-        let start = std::time::Instant::now();
-        let mut bytes = Vec::new();
-        for _ in 0..rounds { bytes = blocks.iter().map(|b| b.encode().unwrap()).collect::<Vec<_>>(); }
-        let encode = start.elapsed();
-        let start = std::time::Instant::now();
-        for _ in 0..rounds { for b in &bytes { std::hint::black_box(Block::decode(b).unwrap()); } }
-        let decode = start.elapsed();
-        let v = (count * rounds) as u128;
-        eprintln!("encode {} M/s decode {} M/s", v * 1000 / encode.as_nanos(), v * 1000 / decode.as_nanos());
-        if let Block::Gpu(gpu) = &blocks[0] {
-            let mut w = Columns::new(&[]);
-            for c in &gpu.columns { let mut o = Vec::new(); w.write(&mut o, c.metric.rule(), &c.readings).unwrap(); eprint!("{}={}:{} ", c.metric, o[0] >> 5, o.len()); }
-            let mut o = Vec::new(); put_times(&mut o, "t", &gpu.ticks, 100).unwrap(); eprintln!("ticks={}:{}", o[1], o.len());
-        }
-        let s = sealed(lanes);
-        eprintln!("head {} blocks {:?}", s.signed.statement.len(), s.blocks.iter().map(Vec::len).collect::<Vec<_>>());
-        let start = std::time::Instant::now();
-        for _ in 0..200 { std::hint::black_box(crate::evidence::chain::open(&s.signed.statement, &s.signed.signature, &s.blocks, &key().verifying_key()).unwrap()); }
-        eprintln!("open {} us", start.elapsed().as_micros() / 200);
-    }
-}

@@ -1,0 +1,323 @@
+//! What the agent is told: command line, environment and a TOML file, in this order of weight.
+//!
+//! A key that is misspelt, a value of the wrong type or out of bounds is an error that names it,
+//! never a default. Nothing here can be set by a server.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use leasewatch_core::id::{Slug, clean_text};
+use serde::Deserialize;
+use tonic::transport::Uri;
+
+use crate::source::DEFAULT_NVML_LIBRARY;
+use crate::spool::Quota;
+
+const NAME_BYTES: usize = 128;
+
+/// Meters the GPUs of this machine and delivers signed records to a leasewatch server.
+#[derive(Debug, Parser)]
+#[command(name = "leasewatch-agent", version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run until stopped. The first contact with the server joins this machine as a node; before
+    /// it nothing is recorded, afterwards everything is, also while the server is away.
+    Run(Box<RunArgs>),
+}
+
+/// Options of `run`. Each can also stand in the environment or in the file.
+#[derive(Debug, Default, Args)]
+pub struct RunArgs {
+    /// Where the server is. Only loopback: there is no encryption on this way yet, so reach a
+    /// server elsewhere through a tunnel [default: http://127.0.0.1:7443]
+    #[arg(long, env = "LEASEWATCH_SERVER", value_name = "URL")]
+    pub server: Option<String>,
+    /// Where the node's key and the end of its chain are kept [default: /var/lib/leasewatch-agent]
+    #[arg(long, env = "LEASEWATCH_STATE_DIR", value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The tenant that a new node asks to belong to [default: default]
+    #[arg(long, env = "LEASEWATCH_TENANT", value_name = "SLUG")]
+    pub tenant: Option<String>,
+    /// Who supplies the node, in a-z, 0-9 and - [default: unknown]
+    #[arg(long, env = "LEASEWATCH_PROVIDER", value_name = "SLUG")]
+    pub provider: Option<String>,
+    /// The name that people see [default: the host name]
+    #[arg(long, env = "LEASEWATCH_NODE_NAME", value_name = "NAME")]
+    pub name: Option<String>,
+    /// The NVML library [default: libnvidia-ml.so.1]
+    #[arg(long, env = "LEASEWATCH_NVML_LIBRARY", value_name = "PATH")]
+    pub nvml_library: Option<PathBuf>,
+    /// Time between samples, such as 1s or 500ms, from 100ms to 60s [default: 1s]
+    #[arg(long, env = "LEASEWATCH_CADENCE", value_name = "TIME")]
+    pub cadence: Option<String>,
+    /// Count the processes on each GPU (numbers only: no names, users or arguments)
+    #[arg(long, env = "LEASEWATCH_PROCESS_LISTS")]
+    pub process_lists: bool,
+    /// Most memory for records that wait for the server, in MiB [default: 16]
+    #[arg(long, env = "LEASEWATCH_SPOOL_MIB", value_name = "MIB")]
+    pub spool_mib: Option<u32>,
+    /// Longest time for which records wait for the server, in hours [default: 24]
+    #[arg(long, env = "LEASEWATCH_SPOOL_HOURS", value_name = "HOURS")]
+    pub spool_hours: Option<u32>,
+    /// How the log is written [default: text]
+    #[arg(long, env = "LEASEWATCH_LOG_FORMAT", value_name = "FORMAT")]
+    pub log_format: Option<LogFormat>,
+    /// What the log holds, such as info or leasewatch_agent=debug [default: info]
+    #[arg(long, env = "LEASEWATCH_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
+    /// A TOML file with any of these options (with _ for -); what stands above weighs more
+    #[arg(long, env = "LEASEWATCH_AGENT_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct FileConfig {
+    server: Option<String>,
+    state_dir: Option<PathBuf>,
+    tenant: Option<String>,
+    provider: Option<String>,
+    name: Option<String>,
+    nvml_library: Option<PathBuf>,
+    cadence: Option<String>,
+    process_lists: bool,
+    spool_mib: Option<u32>,
+    spool_hours: Option<u32>,
+    log_format: Option<LogFormat>,
+    log: Option<String>,
+}
+
+/// What the agent does, complete and within bounds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each field is documented at `RunArgs`")]
+pub struct Config {
+    pub server: String,
+    pub state_dir: PathBuf,
+    pub tenant: Slug,
+    pub provider: Slug,
+    pub name: String,
+    pub nvml_library: PathBuf,
+    /// `None` = what the server wants, 1 s until it has said.
+    pub cadence_ms: Option<u32>,
+    pub process_lists: bool,
+    pub quota: Quota,
+    pub log_format: LogFormat,
+    pub log: String,
+}
+
+/// Why the agent does not start as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("{}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be; the text names line and key.
+    #[error("{}: {source}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Where and why.
+        source: Box<toml::de::Error>,
+    },
+    /// A value is not allowed.
+    #[error("{option}: {problem}")]
+    Value {
+        /// The option.
+        option: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Config {
+    /// Puts together what the arguments, the environment and the file say.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the option or the place in the file.
+    pub fn new(args: RunArgs) -> Result<Self, ConfigError> {
+        let file = match &args.config {
+            None => FileConfig::default(),
+            Some(path) => read_file(path)?,
+        };
+        let text = |value: Option<String>, other: Option<String>, default: &str| {
+            value.or(other).unwrap_or_else(|| default.to_owned())
+        };
+        let server = text(args.server, file.server, "http://127.0.0.1:7443");
+        let default_dir = || PathBuf::from("/var/lib/leasewatch-agent");
+        let mib = args.spool_mib.or(file.spool_mib).unwrap_or(16);
+        let hours = args.spool_hours.or(file.spool_hours).unwrap_or(24);
+        Ok(Self {
+            server: checked_server(server)?,
+            state_dir: args.state_dir.or(file.state_dir).unwrap_or_else(default_dir),
+            tenant: slug("tenant", &text(args.tenant, file.tenant, "default"))?,
+            provider: slug("provider", &text(args.provider, file.provider, "unknown"))?,
+            name: checked_name(args.name.or(file.name).unwrap_or_else(host_name))?,
+            nvml_library: args
+                .nvml_library
+                .or(file.nvml_library)
+                .unwrap_or_else(|| PathBuf::from(DEFAULT_NVML_LIBRARY)),
+            cadence_ms: args.cadence.or(file.cadence).as_deref().map(cadence_ms).transpose()?,
+            process_lists: args.process_lists || file.process_lists,
+            quota: quota(mib, hours)?,
+            log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
+            log: text(args.log, file.log, "info"),
+        })
+    }
+}
+
+fn read_file(path: &PathBuf) -> Result<FileConfig, ConfigError> {
+    let text = fs::read_to_string(path)
+        .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+    toml::from_str(&text)
+        .map_err(|source| ConfigError::File { path: path.clone(), source: Box::new(source) })
+}
+
+fn value(option: &'static str, problem: impl Into<String>) -> ConfigError {
+    ConfigError::Value { option, problem: problem.into() }
+}
+
+fn slug(option: &'static str, text: &str) -> Result<Slug, ConfigError> {
+    Slug::new(text).map_err(|error| value(option, error.to_string()))
+}
+
+fn checked_server(server: String) -> Result<String, ConfigError> {
+    let uri: Uri = server.parse().map_err(|_| value("server", "is not a URL"))?;
+    if uri.scheme_str() != Some("http") {
+        return Err(value("server", "must begin with http://"));
+    }
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let is_loopback =
+        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    if !is_loopback {
+        return Err(value("server", "plain http is for loopback only; use a tunnel"));
+    }
+    Ok(server)
+}
+
+fn checked_name(name: String) -> Result<String, ConfigError> {
+    if name.is_empty() || name.len() > NAME_BYTES || clean_text(&name, NAME_BYTES) != name {
+        let problem = format!("must be 1 to {NAME_BYTES} bytes without control characters");
+        return Err(value("name", problem));
+    }
+    Ok(name)
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "node".to_owned() } else { name }
+}
+
+/// `1s`, `500ms`.
+fn cadence_ms(text: &str) -> Result<u32, ConfigError> {
+    let (digits, factor) = match text.strip_suffix("ms") {
+        Some(digits) => (digits, 1),
+        None => (text.strip_suffix('s').unwrap_or(""), 1_000),
+    };
+    let number: Option<u32> = digits.parse().ok();
+    number
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|ms| (100..=60_000).contains(ms))
+        .ok_or_else(|| value("cadence", "must be a time from 100ms to 60s, such as 1s"))
+}
+
+fn quota(mib: u32, hours: u32) -> Result<Quota, ConfigError> {
+    if !(1..=4_096).contains(&mib) {
+        return Err(value("spool_mib", "must be from 1 to 4096"));
+    }
+    if !(1..=24 * 30).contains(&hours) {
+        return Err(value("spool_hours", "must be from 1 to 720"));
+    }
+    Ok(Quota { bytes: u64::from(mib) << 20, hours })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn with_file(text: &str, args: RunArgs) -> Result<Config, ConfigError> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        Config::new(RunArgs { config: Some(file.path().to_owned()), ..args })
+    }
+
+    fn problem(text: &str) -> String {
+        with_file(text, RunArgs::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_defaults_are_complete() {
+        let config = Config::new(RunArgs::default()).unwrap();
+        assert_eq!(config.server, "http://127.0.0.1:7443");
+        assert_eq!(config.quota, Quota { bytes: 16 << 20, hours: 24 });
+        assert_eq!(config.cadence_ms, None);
+        assert!(!config.process_lists);
+    }
+
+    #[test]
+    fn arguments_weigh_more_than_the_file() {
+        let text = "tenant = \"a\"\ncadence = \"2s\"\nprocess_lists = true";
+        let args = RunArgs { tenant: Some("b".to_owned()), ..RunArgs::default() };
+        let config = with_file(text, args).unwrap();
+        assert_eq!(config.tenant.as_str(), "b");
+        assert_eq!((config.cadence_ms, config.process_lists), (Some(2_000), true));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert!(problem("tenat = \"a\"").contains("tenat"));
+        assert!(problem("\n\nspool_mib = \"x\"").contains("line 3"));
+        assert!(problem("spool_mib = -1").contains("spool_mib"));
+        assert!(problem("spool_mib = 0").starts_with("spool_mib"));
+        for cadence in ["0s", "99ms", "61s", "1", "s", "-1s", "1h", "4294967295s"] {
+            assert!(problem(&format!("cadence = \"{cadence}\"")).starts_with("cadence"));
+        }
+        for server in ["https://127.0.0.1:1", "http://10.0.0.1:7443", "http://evil", "nonsense"] {
+            assert!(problem(&format!("server = \"{server}\"")).starts_with("server"));
+        }
+        assert!(problem("name = \"a\\u0007b\"").starts_with("name"));
+        assert!(problem("tenant = \"A b\"").starts_with("tenant"));
+    }
+
+    #[test]
+    fn loopback_has_three_spellings() {
+        for server in ["http://localhost:7443", "http://[::1]:7443", "http://127.8.0.1:1"] {
+            assert!(checked_server(server.to_owned()).is_ok(), "{server}");
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+        let cli = Cli::try_parse_from(["leasewatch-agent", "run", "--provider", "acme"]).unwrap();
+        let Command::Run(args) = cli.command;
+        assert_eq!(args.provider.as_deref(), Some("acme"));
+    }
+}

@@ -1,0 +1,302 @@
+//! The node's chain: seals into it, keeps its end on disk, and holds the spool.
+//!
+//! Shared by the recorder, which appends, and the uplink, which delivers and trims. The end of the
+//! chain is on disk before a segment may leave: whatever dies, no sequence is used twice.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use ed25519_dalek::SigningKey;
+use leasewatch_core::delivery::ClockEstimate;
+use leasewatch_core::evidence::chain::{
+    self, ClockSource, ClockState, HeadDraft, SealError, SealedSegment,
+};
+use leasewatch_core::evidence::statement::{StatementKind, sign};
+use leasewatch_core::id::{ChainId, EpochId, Hash, KeyId, NodeId, Sequence, Slug};
+use leasewatch_core::segment::{LifeUnit, Origin};
+use tokio::sync::Notify;
+
+use super::Content;
+use crate::clock::Anchor;
+use crate::identity::{Enrolled, IdentityError, KnownGpu, State};
+use crate::spool::{ChainEnd, DroppedRange, Quota, Spool};
+
+/// How fast two clocks may drift apart at worst: one millisecond in ten seconds.
+const DRIFT_MS_IN: i64 = 10_000;
+
+/// What stays the same for one run of the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Epoch {
+    /// Its id.
+    pub id: EpochId,
+    /// The life that it belongs to.
+    pub life_unit: LifeUnit,
+    /// Where its data comes from.
+    pub origin: Origin,
+    /// Time between samples in milliseconds.
+    pub cadence_ms: u32,
+    /// Who keeps the wall clock.
+    pub clock_source: ClockSource,
+    /// Version of this program.
+    pub version: String,
+    /// SHA-256 of its file, if it could be read.
+    pub digest: Option<Hash>,
+}
+
+/// Where and how much a journal keeps.
+#[derive(Debug)]
+pub struct Writer {
+    /// The node's key.
+    pub key: SigningKey,
+    /// The state directory; its lock is held by whoever made this.
+    pub state_dir: PathBuf,
+    /// Bounds of the spool.
+    pub quota: Quota,
+}
+
+/// Why a segment was not sealed.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// Nothing is recorded before the first welcome.
+    #[error("the node was never welcomed by a server")]
+    NotEnrolled,
+    /// The recorder gathered something that the format refuses.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+}
+
+#[derive(Debug)]
+struct Inner {
+    state: State,
+    spool: Spool,
+    /// Server time minus node time, and when (boot ms) it was measured.
+    clock: Option<(ClockEstimate, i64)>,
+    evicted: u64,
+}
+
+/// The node's chain.
+#[derive(Debug)]
+pub struct Journal {
+    writer: Writer,
+    epoch: Epoch,
+    inner: Mutex<Inner>,
+    sealed: Notify,
+}
+
+impl Journal {
+    /// Goes on where `state` says that the chain ends.
+    #[must_use]
+    pub fn new(writer: Writer, epoch: Epoch, state: State) -> Self {
+        let spool = Spool::new(writer.quota, state.end);
+        let inner = Mutex::new(Inner { state, spool, clock: None, evicted: 0 });
+        Self { writer, epoch, inner, sealed: Notify::new() }
+    }
+
+    /// This run of the agent.
+    #[must_use]
+    pub fn epoch(&self) -> &Epoch {
+        &self.epoch
+    }
+
+    /// The node's key.
+    #[must_use]
+    pub fn key(&self) -> &SigningKey {
+        &self.writer.key
+    }
+
+    /// The node's public id: the enrolled one, or the one that its key will be enrolled as.
+    #[must_use]
+    pub fn node(&self) -> NodeId {
+        let of_key =
+            || KeyId::of_public_key(self.writer.key.verifying_key().as_bytes()).first_node_id();
+        self.enrolled().map_or_else(of_key, |enrolled| enrolled.node)
+    }
+
+    /// The chain that is written.
+    #[must_use]
+    pub fn chain(&self) -> ChainId {
+        self.lock().state.chain
+    }
+
+    /// What the first welcome said; `None` before it.
+    #[must_use]
+    pub fn enrolled(&self) -> Option<Enrolled> {
+        self.lock().state.enrolled.clone()
+    }
+
+    /// GPUs as last seen.
+    #[must_use]
+    pub fn known_gpus(&self) -> Vec<KnownGpu> {
+        self.lock().state.gpus.clone()
+    }
+
+    /// Notes which GPUs there are; they reach the disk with the next segment.
+    pub fn set_known_gpus(&self, gpus: Vec<KnownGpu>) {
+        self.lock().state.gpus = gpus;
+    }
+
+    /// Returns when a segment was sealed since the last call returned.
+    pub async fn sealed(&self) {
+        self.sealed.notified().await;
+    }
+
+    /// Seals what was gathered as the next segment and puts it into the spool.
+    ///
+    /// # Errors
+    /// [`JournalError`]; the chain is as it was then.
+    pub fn seal(
+        &self,
+        content: &Content,
+        anchor: Anchor,
+        gpu_count: u16,
+        gpus: Vec<KnownGpu>,
+    ) -> Result<Sequence, JournalError> {
+        let mut inner = self.lock();
+        let draft = self.draft(&inner, content, anchor, gpu_count)?;
+        let sealed = chain::seal(draft, &content.blocks(anchor), &self.writer.key)?;
+        let head = &sealed.signed.head;
+        let sequence = head.sequence;
+        inner.state.end =
+            ChainEnd { sequence, head: Some(head.hash()), ended_at: Some(head.period.end) };
+        inner.state.gpus = gpus;
+        inner.state.life_unit = Some(self.epoch.life_unit.id);
+        self.save(&inner.state);
+        let given_up = inner.spool.append(sealed);
+        if given_up > 0 {
+            inner.evicted += given_up;
+            tracing::warn!(
+                segments = given_up,
+                total = inner.evicted,
+                "the spool is full: the oldest segments are given up"
+            );
+        }
+        drop(inner);
+        self.sealed.notify_one();
+        Ok(sequence)
+    }
+
+    fn draft(
+        &self,
+        inner: &Inner,
+        content: &Content,
+        anchor: Anchor,
+        gpu_count: u16,
+    ) -> Result<HeadDraft, JournalError> {
+        let Enrolled { node, tenant, .. } =
+            inner.state.enrolled.clone().ok_or(JournalError::NotEnrolled)?;
+        let end = inner.spool.end();
+        let ended = content.ended(anchor);
+        let age = |since: i64| ended.boot_ms.saturating_sub(since);
+        let estimate = inner.clock.map(|(estimate, since)| aged(estimate, age(since)));
+        Ok(HeadDraft {
+            tenant,
+            node,
+            chain: inner.state.chain,
+            epoch: self.epoch.id,
+            life_unit: self.epoch.life_unit.id,
+            sequence: end.sequence.next().unwrap_or(end.sequence),
+            period: content.period(anchor),
+            cadence_ms: self.epoch.cadence_ms,
+            origin: self.epoch.origin,
+            gpu_count,
+            previous: end.head,
+            clock: ClockState {
+                anchor_wall: ended.wall,
+                anchor_boot_ms: ended.boot_ms,
+                offset_ms: estimate.map(|estimate| estimate.offset_ms),
+                bound_ms: estimate.map(|estimate| estimate.bound_ms),
+                source: self.epoch.clock_source,
+            },
+            checkpoint: None,
+            agent_version: self.epoch.version.clone(),
+            agent_digest: self.epoch.digest,
+        })
+    }
+
+    /// Signs the drop of a range of this chain: statement and signature.
+    #[must_use]
+    pub fn sign_drop(&self, range: &DroppedRange) -> (Vec<u8>, [u8; 64]) {
+        let drop = chain::Drop {
+            node: self.node(),
+            chain: self.chain(),
+            first: range.first,
+            last: range.last,
+            period: range.period,
+            reason: range.reason,
+            last_head: range.last_head,
+        };
+        let statement = drop.statement();
+        let signature = sign(StatementKind::Drop, &statement, &self.writer.key);
+        (statement, signature)
+    }
+
+    /// Looks at the spool, or changes it.
+    pub fn with_spool<T>(&self, look: impl FnOnce(&mut Spool) -> T) -> T {
+        look(&mut self.lock().spool)
+    }
+
+    /// Notes what a welcome said. Returns true when it was the first.
+    pub fn on_welcome(&self, node: NodeId, tenant: Slug, cadence_ms: u32) -> bool {
+        let mut inner = self.lock();
+        let enrolled = Some(Enrolled { node, tenant, cadence_ms });
+        if inner.state.enrolled == enrolled {
+            return false;
+        }
+        let is_first = inner.state.enrolled.is_none();
+        inner.state.enrolled = enrolled;
+        self.save(&inner.state);
+        is_first
+    }
+
+    /// Notes how far the server's clock is away.
+    pub fn set_clock_estimate(&self, estimate: ClockEstimate, at_boot_ms: i64) {
+        self.lock().clock = Some((estimate, at_boot_ms));
+    }
+
+    /// The wall clock stepped: what was measured before says nothing now.
+    pub fn forget_clock_estimate(&self) {
+        self.lock().clock = None;
+    }
+
+    /// Gives the chain up for a new one. What the spool holds stands in the old chain and is
+    /// lost; it is returned for the log.
+    pub fn start_chain(&self, chain: ChainId) -> u64 {
+        let mut inner = self.lock();
+        let lost = inner.spool.segments();
+        inner.state.chain = chain;
+        inner.state.end = ChainEnd::START;
+        inner.spool = Spool::new(self.writer.quota, ChainEnd::START);
+        self.save(&inner.state);
+        lost
+    }
+
+    /// Keeps a segment that the server refused for whoever has to find out why: the last one only.
+    pub fn keep_refused(&self, sealed: &SealedSegment, code: &str) {
+        let path = self.writer.state_dir.join("refused.head.json");
+        if let Err(error) = std::fs::write(&path, &sealed.signed.statement) {
+            tracing::warn!(file = %path.display(), error = %error, code, "refused head not kept");
+        }
+    }
+
+    fn save(&self, state: &State) {
+        if let Err(error) = state.save(&self.writer.state_dir) {
+            report_unsaved(&error);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Recording goes on: a full disk must not blind the node. If the process then dies before the
+/// next successful write, the server knows more of the chain than the file, and a new one begins.
+fn report_unsaved(error: &IdentityError) {
+    tracing::error!(error = %error, "the end of the chain could not be written");
+}
+
+/// The bound grows with the time since the measurement.
+fn aged(estimate: ClockEstimate, age_ms: i64) -> ClockEstimate {
+    let drift = age_ms.max(0) / DRIFT_MS_IN;
+    ClockEstimate { bound_ms: estimate.bound_ms.saturating_add(drift), ..estimate }
+}

@@ -1,0 +1,121 @@
+use leasewatch_core::evidence::chain::{OpenSegment, open};
+use leasewatch_core::id::{ChainId, Sequence};
+use leasewatch_core::segment::{Block, Event};
+
+use super::fixture::{START, gpu, journal, key, node, tenant};
+use super::*;
+use crate::identity::{State, StateDir};
+use crate::spool::Quota;
+
+const QUOTA: Quota = Quota { bytes: 1 << 20, hours: 24 };
+
+fn enrolled(dir: &StateDir) -> Journal {
+    let journal = journal(dir.path(), QUOTA, State::load(dir, ChainId([1; 16])).unwrap());
+    journal.on_welcome(node(), tenant(), 1_000);
+    journal
+}
+
+fn opened(journal: &Journal, sequence: u64) -> OpenSegment {
+    journal.with_spool(|spool| {
+        let sealed = spool.segment(Sequence(sequence)).unwrap();
+        let signed = &sealed.signed;
+        open(&signed.statement, &signed.signature, &sealed.blocks, &key().verifying_key()).unwrap()
+    })
+}
+
+fn events(segment: &OpenSegment) -> Vec<&Event> {
+    let mut events = Vec::new();
+    for block in &segment.blocks {
+        if let Block::Events(block) = block {
+            events.extend(&block.events);
+        }
+    }
+    events
+}
+
+/// Records `seconds` from [`START`] with a wall clock that is `stepped_ms` off from second 20 on.
+fn record(journal: &Arc<Journal>, seconds: i64, stepped_ms: i64) {
+    let anchor = Anchor::at(START);
+    let live = LiveState::default();
+    let mut recorder = Recorder::new(Arc::clone(journal), live, anchor, &START);
+    let instant = |second: i64| {
+        let step = if second >= 20 { stepped_ms } else { 0 };
+        let boot_ms = START.boot_ms + second * 1_000;
+        Instant { boot_ms, wall: anchor.wall_of(boot_ms).plus_ms(step) }
+    };
+    for second in 1..=seconds {
+        let now = instant(second);
+        recorder.on_observation(gpu(1, now.boot_ms), || now);
+        recorder.on_observation(Observation::TickEnd(now.boot_ms), || now);
+    }
+    recorder.finish(&instant(seconds + 1), StopReason::Shutdown);
+}
+
+#[test]
+fn an_epoch_begins_with_its_start_and_ends_with_a_goodbye() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = StateDir::open(temp.path()).unwrap();
+    let journal = Arc::new(enrolled(&dir));
+    record(&journal, 70, 0);
+    let first = opened(&journal, 1);
+    assert!(matches!(events(&first)[0].kind, EventKind::AgentStarted { .. }));
+    assert_eq!(first.head.period.end.0 % 60_000, 0);
+    let last = opened(&journal, 2);
+    assert_eq!(last.head.previous, Some(first.hash));
+    let goodbye = EventKind::Goodbye { reason: StopReason::Shutdown };
+    assert_eq!(events(&last).last().unwrap().kind, goodbye);
+    assert_eq!(journal.with_spool(|spool| spool.segments()), 2);
+}
+
+#[test]
+fn the_chain_goes_on_over_restarts_even_when_the_spool_died() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = StateDir::open(temp.path()).unwrap();
+    let journal = Arc::new(enrolled(&dir));
+    record(&journal, 70, 0);
+    let last = opened(&journal, 2);
+    let again = Arc::new(enrolled(&dir));
+    assert_eq!(again.enrolled().map(|enrolled| enrolled.node), Some(node()));
+    record(&again, 10, 0);
+    let next = opened(&again, 3);
+    assert_eq!((next.head.chain, next.head.previous), (last.head.chain, Some(last.hash)));
+}
+
+#[test]
+fn a_step_of_the_wall_clock_closes_the_segment_and_is_told_in_the_next() {
+    for step in [3_600_000, -3_600_000] {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(temp.path()).unwrap();
+        let journal = Arc::new(enrolled(&dir));
+        record(&journal, 40, step);
+        let before = opened(&journal, 1);
+        let after = opened(&journal, 2);
+        let stepped = EventKind::ClockStepped { by_ms: step };
+        assert!(events(&after).iter().any(|event| event.kind == stepped));
+        let between = after.head.period.end.since(before.head.period.end);
+        assert!((between - step).abs() < 60_000, "{between}");
+    }
+}
+
+#[test]
+fn nothing_is_recorded_before_the_first_welcome() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = StateDir::open(temp.path()).unwrap();
+    let state = State::load(&dir, ChainId([1; 16])).unwrap();
+    let journal = Arc::new(journal(dir.path(), QUOTA, state));
+    record(&journal, 70, 0);
+    assert_eq!(journal.with_spool(|spool| spool.segments()), 0);
+}
+
+#[test]
+fn a_new_chain_starts_at_one() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = StateDir::open(temp.path()).unwrap();
+    let journal = Arc::new(enrolled(&dir));
+    record(&journal, 70, 0);
+    assert_eq!(journal.start_chain(ChainId([8; 16])), 2);
+    record(&journal, 10, 0);
+    let first = opened(&journal, 1);
+    assert_eq!((first.head.chain, first.head.previous), (ChainId([8; 16]), None));
+    assert_eq!(State::load(&dir, ChainId([0; 16])).unwrap().chain, ChainId([8; 16]));
+}

@@ -1,0 +1,148 @@
+//! Hello, challenge, proof, welcome; and the clocks.
+
+use ed25519_dalek::{Signature, Signer, VerifyingKey};
+use leasewatch_core::delivery::{ClockEstimate, Ending, SpoolIndex, TimeExchange};
+use leasewatch_proto::convert::{Challenge, Hello, Proof, TimeEcho, TimeProbe, Welcome};
+use leasewatch_proto::v1;
+use leasewatch_proto::v1::agent_message::Kind as Up;
+
+use super::{Uplink, now, pace, random_bytes};
+use crate::clock;
+use crate::identity::{IdentityError, pinned_server_key};
+
+/// Why the other end is not the server that this node trusts.
+#[derive(Debug, thiserror::Error)]
+enum ServerRefused {
+    #[error("its challenge is malformed: {0}")]
+    Malformed(#[from] leasewatch_proto::convert::ConvertError),
+    #[error("its signature does not hold")]
+    Signature,
+    #[error("it shows another identity key than at first")]
+    KeyChanged,
+    #[error(transparent)]
+    Pin(#[from] IdentityError),
+}
+
+impl Uplink {
+    pub(super) fn send_hello(&mut self) {
+        let journal = &self.shared.journal;
+        let epoch = journal.epoch();
+        let (oldest, newest) = journal.with_spool(|spool| {
+            let holds = spool.oldest() <= spool.newest();
+            (holds.then(|| spool.oldest()), Some(spool.newest()).filter(|newest| newest.0 > 0))
+        });
+        let hello = Hello {
+            public_key: journal.key().verifying_key().to_bytes(),
+            client_nonce: random_bytes(),
+            chain: journal.chain(),
+            epoch: epoch.id,
+            life_unit: epoch.life_unit.id,
+            oldest,
+            newest,
+            tenant: self.options.tenant.clone(),
+            provider: self.options.provider.clone(),
+            node_name: self.options.node_name.clone(),
+            origin: epoch.origin,
+            agent_version: epoch.version.clone(),
+        };
+        self.link.open(hello.to_wire());
+        self.hello = Some(hello);
+    }
+
+    pub(super) fn on_challenge(&mut self, wire: &v1::Challenge) {
+        match self.checked(wire) {
+            Ok(challenge) => {
+                self.challenge = Some(challenge);
+                self.sender.on_challenge();
+            }
+            Err(error) => {
+                let pin = self.shared.state_dir.path().join("server.pub");
+                tracing::error!(
+                    server = self.options.server,
+                    error = %error,
+                    file = %pin.display(),
+                    "this is not the server that the node trusts; nothing was sent to it. If the \
+                     server was set up anew on purpose, remove the file and restart the agent"
+                );
+                self.end(Ending::Refused);
+            }
+        }
+    }
+
+    /// The signature first: only a server that holds the key it shows can be pinned.
+    fn checked(&self, wire: &v1::Challenge) -> Result<Challenge, ServerRefused> {
+        let challenge = Challenge::from_wire(wire)?;
+        let hello = self.hello.as_ref().ok_or(ServerRefused::Signature)?;
+        let key = VerifyingKey::from_bytes(&challenge.identity_key)
+            .map_err(|_| ServerRefused::Signature)?;
+        let message = hello.challenge_message(&challenge.server_nonce);
+        key.verify_strict(&message, &Signature::from_bytes(&challenge.signature))
+            .map_err(|_| ServerRefused::Signature)?;
+        let pinned = pinned_server_key(&self.shared.state_dir, &challenge.identity_key)?;
+        if pinned == challenge.identity_key {
+            Ok(challenge)
+        } else {
+            Err(ServerRefused::KeyChanged)
+        }
+    }
+
+    pub(super) fn send_proof(&mut self) {
+        let (Some(hello), Some(challenge)) = (&self.hello, &self.challenge) else { return };
+        let signature = self.shared.journal.key().sign(&challenge.proof_message(hello));
+        self.proof_sent_ms = clock::wall().0;
+        let proof = Proof { signature: signature.to_bytes() };
+        self.link.send(Up::Proof(proof.to_wire()));
+    }
+
+    pub(super) fn on_welcome(&mut self, wire: &v1::Welcome) {
+        let welcome = match Welcome::from_wire(wire) {
+            Ok(welcome) => welcome,
+            Err(error) => {
+                tracing::error!(error = %error, "the server's welcome is malformed");
+                return self.end(Ending::Refused);
+            }
+        };
+        let journal = &self.shared.journal;
+        let random = u64::from_le_bytes(random_bytes());
+        journal.with_spool(|spool| {
+            self.sender.on_welcome(now(), &welcome.delivery(), spool, random);
+        });
+        if !self.sender.is_open() {
+            return;
+        }
+        if let Some(estimate) = offset(self.proof_sent_ms, welcome.server_time.0) {
+            journal.set_clock_estimate(estimate, clock::boot_ms());
+        }
+        journal.on_welcome(welcome.node, welcome.tenant.clone(), welcome.cadence_ms);
+        self.live = pace(welcome.live_interval_ms);
+        tracing::info!(
+            node.id = %welcome.node,
+            tenant = %welcome.tenant,
+            server = self.options.server,
+            cursor = welcome.cursor.sequence.0,
+            "welcomed"
+        );
+        self.welcome = Some(welcome);
+        self.welcomed.send_replace(true);
+    }
+}
+
+/// Server time minus node time, from the proof that went out and the welcome that came back: the
+/// same arithmetic as the server's, with the parts exchanged.
+fn offset(proof_sent_ms: i64, server_time_ms: i64) -> Option<ClockEstimate> {
+    let exchange = TimeExchange {
+        server_sent_ms: proof_sent_ms,
+        agent_received_ms: server_time_ms,
+        agent_sent_ms: server_time_ms,
+        server_received_ms: clock::wall().0,
+    };
+    let estimate = exchange.estimate()?;
+    Some(ClockEstimate { offset_ms: estimate.offset_ms.checked_neg()?, ..estimate })
+}
+
+pub(super) fn time_echo(probe: &v1::TimeProbe) -> Up {
+    let TimeProbe { id, server_sent_ms } = TimeProbe::from_wire(probe);
+    let agent_received_ms = clock::wall().0;
+    let agent_sent_ms = clock::wall().0;
+    Up::TimeEcho(TimeEcho { id, server_sent_ms, agent_received_ms, agent_sent_ms }.to_wire())
+}

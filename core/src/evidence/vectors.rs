@@ -1,0 +1,100 @@
+//! The test vectors of `docs/EVIDENCE.md`, kept true by tests: each stands in a fenced block whose
+//! first line is "vector" and a name. White space in a hex vector means nothing.
+
+use super::canonical::Value;
+use super::chain::tests::{key, small_segment};
+use super::chain::{Drop, DropReason, leaf_hash, sign, verify_inclusion};
+use super::statement::StatementKind;
+use crate::id::{ChainId, Hash, KeyId, NodeId, Sequence};
+use crate::segment::Block;
+use crate::segment::fixture::START;
+use crate::time::Period;
+
+const DOCUMENT: &str = include_str!("../../../docs/EVIDENCE.md");
+
+fn vector(name: &str) -> &'static str {
+    let fence = format!("```vector {name}\n");
+    let mut parts = DOCUMENT.split(&fence);
+    let after = parts.nth(1).unwrap_or_else(|| panic!("no vector {name} in the document"));
+    assert_eq!(parts.next(), None, "vector {name} stands twice");
+    after.split("\n```").next().unwrap()
+}
+
+fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Says what would have to stand in the document.
+fn assert_vector(name: &str, actual: &str) {
+    let written: String = vector(name).to_owned();
+    assert!(written == actual, "vector {name} should be:\n{actual}");
+}
+
+fn assert_hex_vector(name: &str, actual: impl AsRef<[u8]>) {
+    let written: String = vector(name).split_whitespace().collect();
+    let actual = hex(actual);
+    assert!(written == actual, "vector {name} should be:\n{actual}");
+}
+
+#[test]
+fn canonical_statements() {
+    let written = vector("canonical");
+    let value = Value::parse(written.as_bytes(), 1_000).unwrap();
+    assert_eq!(value.to_bytes(), written.as_bytes());
+    assert_hex_vector("canonical.leaf_hash", leaf_hash(written.as_bytes()).0);
+    for refused in vector("canonical.refused").lines() {
+        assert!(Value::parse(refused.as_bytes(), 1_000).is_err(), "{refused}");
+    }
+}
+
+#[test]
+fn keys_and_ids() {
+    let public = key().verifying_key().to_bytes();
+    assert_hex_vector("key.seed", key().to_bytes());
+    assert_hex_vector("key.public", public);
+    let key_id = KeyId::of_public_key(&public);
+    assert_hex_vector("key.id", key_id.0);
+    assert_hex_vector("node.id", key_id.first_node_id().0);
+}
+
+#[test]
+fn head_and_signature() {
+    let signed = small_segment().signed;
+    assert_vector("head", std::str::from_utf8(&signed.statement).unwrap());
+    assert_hex_vector("head.leaf_hash", signed.head.hash().0);
+    assert_hex_vector("head.signature", signed.signature);
+}
+
+#[test]
+fn drop_and_signature() {
+    let drop = Drop {
+        node: NodeId([0x22; 16]),
+        chain: ChainId([0x33; 16]),
+        first: Sequence(4),
+        last: Sequence(9),
+        period: Period::new(START, START.plus_ms(360_000)),
+        reason: DropReason::Quota,
+        last_head: Hash([0x66; 32]),
+    };
+    assert_vector("drop", std::str::from_utf8(&drop.statement()).unwrap());
+    assert_hex_vector("drop.signature", sign(StatementKind::Drop, &drop.statement(), &key()));
+}
+
+#[test]
+fn blocks_and_root() {
+    let sealed = small_segment();
+    let names = ["block.gpu", "block.host", "block.events"];
+    for (name, bytes) in names.into_iter().zip(&sealed.blocks) {
+        assert_hex_vector(name, bytes);
+        assert!(Block::decode(bytes).is_ok());
+        assert_hex_vector(&format!("{name}.leaf_hash"), leaf_hash(bytes).0);
+    }
+    assert_hex_vector("root", sealed.signed.head.root.0);
+    let leaves: Vec<Hash> = sealed.blocks.iter().map(|block| leaf_hash(block)).collect();
+    let proof = super::chain::inclusion_proof(&leaves, 0).unwrap();
+    assert_hex_vector(
+        "root.proof_of_gpu",
+        proof.iter().flat_map(|hash| hash.0).collect::<Vec<_>>(),
+    );
+    assert!(verify_inclusion(leaves[0], 0, 3, &proof, sealed.signed.head.root));
+}

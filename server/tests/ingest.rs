@@ -1,0 +1,24 @@
+//! Ingest on real PostgreSQL: what a stream stores, what it refuses, what survives its end.
+
+#![expect(
+    clippy::unwrap_used,
+    unreachable_pub,
+    reason = "what does not work fails the test, and a test binary exports nothing"
+)]
+
+mod support;
+
+#[path = "ingest/agent.rs"]
+mod agent;
+#[path = "ingest/cancelled.rs"]
+mod cancelled;
+#[path = "ingest/delivery.rs"]
+mod delivery;
+#[path = "ingest/handshake.rs"]
+mod handshake;
+#[path = "ingest/live_lane.rs"]
+mod live_lane;
+#[path = "ingest/refusal.rs"]
+mod refusal;
+#[path = "ingest/rig.rs"]
+mod rig;

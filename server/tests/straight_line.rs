@@ -1,0 +1,14 @@
+//! The whole product along its one line, on real input: from a log or a GPU to a page.
+//!
+//! Every test here runs the real programs: `leasewatch-server` on its own PostgreSQL, and agents
+//! on `nvml-sim` through the C interface. What they show is compared with computations that share
+//! no code with the product.
+
+#![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
+
+#[path = "straight_line/imports.rs"]
+mod imports;
+#[path = "straight_line/kills.rs"]
+mod kills;
+#[path = "support/process.rs"]
+mod process;

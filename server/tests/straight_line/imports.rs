@@ -1,0 +1,186 @@
+//! Real logs from two strangers' machines, against a second computation of the same text.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::process::{RunningServer, data_dir, eventually};
+
+/// What an hour must be, made from rows of (milliseconds, percent) in the plainest way.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct ExpectedHour {
+    /// (percent, milliseconds), in any order.
+    pieces: Vec<(i64, i64)>,
+}
+
+impl ExpectedHour {
+    fn measured_ms(&self) -> i64 {
+        self.pieces.iter().map(|(_, ms)| ms).sum()
+    }
+
+    fn busy_pct_ms(&self) -> i64 {
+        self.pieces.iter().map(|(percent, ms)| percent * ms).sum()
+    }
+
+    /// Parts per million, half to even.
+    fn mean_ppm(&self) -> i64 {
+        let (whole, part) = (self.measured_ms(), self.busy_pct_ms() * 10_000);
+        let (quotient, twice) = (part / whole, part % whole * 2);
+        quotient + i64::from(twice > whole || (twice == whole && quotient % 2 == 1))
+    }
+
+    /// Nearest rank over milliseconds.
+    fn percentile(&self, percent: i64) -> i64 {
+        let mut sorted = self.pieces.clone();
+        sorted.sort_unstable();
+        let rank = (self.measured_ms() * percent + 99) / 100;
+        let mut seen = 0;
+        sorted
+            .into_iter()
+            .find(|(_, ms)| {
+                seen += ms;
+                seen >= rank
+            })
+            .unwrap()
+            .0
+    }
+}
+
+/// Weights held backwards, cut at hours: the rule of the contract, written without our code.
+fn expected(rows: &[(i64, i64)], period_ms: i64) -> BTreeMap<i64, ExpectedHour> {
+    const HOUR: i64 = 3_600_000;
+    let mut hours: BTreeMap<i64, ExpectedHour> = BTreeMap::new();
+    let mut before: Option<i64> = None;
+    for (at, percent) in rows {
+        let limit = (3 * period_ms).max(3_000);
+        let weight = before
+            .map_or(period_ms, |before| if at - before <= limit { at - before } else { period_ms });
+        let mut from = at - weight;
+        while from < *at {
+            let hour = from / HOUR;
+            let to = ((hour + 1) * HOUR).min(*at);
+            hours.entry(hour).or_default().pieces.push((*percent, to - from));
+            from = to;
+        }
+        before = Some(*at);
+    }
+    hours
+}
+
+/// (time, utilization) of each line; `busy` is the column.
+fn rows(text: &str, busy: usize, offset_ms: i64) -> Vec<(i64, i64)> {
+    let data = text.lines().filter(|line| line.starts_with("2026/"));
+    data.map(|line| {
+        let cells: Vec<&str> = line.split(", ").collect();
+        let at = chrono::NaiveDateTime::parse_from_str(cells[0], "%Y/%m/%d %H:%M:%S%.3f").unwrap();
+        let percent = cells[busy].trim_end_matches(" %").trim();
+        (at.and_utc().timestamp_millis() - offset_ms, percent.parse().unwrap())
+    })
+    .collect()
+}
+
+fn fixture(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn import(server: &RunningServer, keys: &std::path::Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
+        .args(["import", "nvidia-smi", "--server", &server.url(), "--key-dir"])
+        .arg(keys)
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn utf8(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn node_id(output: &Output) -> String {
+    assert!(output.status.success(), "{}", utf8(&output.stderr));
+    utf8(&output.stdout).trim().rsplit('/').next().unwrap().to_owned()
+}
+
+fn assert_hours(found: &[HashMap<String, String>], expected: &BTreeMap<i64, ExpectedHour>) {
+    assert_eq!(found.len(), expected.len());
+    for (row, (hour, expected)) in found.iter().zip(expected) {
+        let start = chrono::DateTime::from_timestamp_millis(hour * 3_600_000).unwrap();
+        let number = |column: &str| row[column].parse::<i64>().unwrap();
+        assert_eq!(row["hour_utc"], start.format("%Y-%m-%dT%H:%M:%SZ").to_string());
+        assert_eq!(row["origin"], "imported");
+        assert_eq!(number("measured_ms"), expected.measured_ms());
+        assert_eq!(number("busy_pct_ms"), expected.busy_pct_ms());
+        assert_eq!(number("util_mean_ppm"), expected.mean_ppm());
+        assert_eq!(number("enrolled_ms"), expected.measured_ms(), "these logs have no gap");
+        assert_eq!(number("coverage_ppm"), 1_000_000);
+        for percent in [5, 50, 90, 95, 99] {
+            assert_eq!(number(&format!("util_p{percent:02}_pct")), expected.percentile(percent));
+        }
+    }
+}
+
+const COLUMNS: &str = "timestamp,utilization.gpu,utilization.memory,memory.used,memory.total,temperature.gpu,power.draw";
+
+#[test]
+fn a_rental_s_log_without_a_header_becomes_exact_hours() {
+    let data = data_dir();
+    let server = RunningServer::start(data.path());
+    let file = fixture("smi-trace-idle-rental.csv");
+    let path = file.to_str().unwrap();
+
+    let refused = import(&server, data.path(), &[path, "--node", "rental"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let text = utf8(&refused.stderr);
+    assert!(text.contains("2026/04/25 16:06:06.780, 0 %") && text.contains("--columns"), "{text}");
+
+    let arguments = [
+        path,
+        "--node",
+        "rental",
+        "--columns",
+        COLUMNS,
+        "--cadence",
+        "5",
+        "--timezone",
+        "Asia/Shanghai",
+    ];
+    let id = node_id(&import(&server, data.path(), &arguments));
+    let text = std::fs::read_to_string(&file).unwrap();
+    let expected = expected(&rows(&text, 1, 8 * 3_600_000), 5_000);
+    let query = format!("from=2026-04-25&to=2026-04-25&tz=Asia/Shanghai&node={id}");
+    let found = eventually("three hours", || Some(server.hours(&query)).filter(|h| h.len() == 3));
+    assert_hours(&found, &expected);
+    let means: Vec<_> = expected.values().map(ExpectedHour::mean_ppm).collect();
+    assert_eq!(means, [1_410, 15_129, 28_105], "0.14 %, 1.51 % and 2.81 %");
+
+    // Again: nothing changes, and the rows are counted.
+    let again = import(&server, data.path(), &arguments);
+    assert!(utf8(&again.stdout).contains("skipped 1923 rows"), "{}", utf8(&again.stdout));
+    assert_eq!(server.hours(&query), found);
+
+    // Both pages show it, marked.
+    for page in ["/?lang=en", &format!("/nodes/{id}?week=2026-04-20&lang=en")] {
+        let html = server.get(page);
+        assert!(html.contains("rental") && html.contains("imported"), "{page}");
+    }
+    let node = server.json(&format!("/nodes/{id}/node.json?week=2026-04-20"));
+    assert_eq!(node["gpus"][0]["hours"].as_array().unwrap().len(), 3);
+    assert_eq!(node["origin"], "imported");
+}
+
+#[test]
+fn a_powershell_log_in_utf16_becomes_exact_hours() {
+    let data = data_dir();
+    let server = RunningServer::start(data.path());
+    let file = fixture("smi-log-utf16le.csv");
+    let arguments = [file.to_str().unwrap(), "--node", "desk", "--cadence", "1"];
+    let id = node_id(&import(&server, data.path(), &arguments));
+    let bytes = std::fs::read(&file).unwrap();
+    let units: Vec<u16> =
+        bytes[2..].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+    let rows = rows(&String::from_utf16(&units).unwrap(), 3, 0);
+    assert_eq!(rows.len(), 434);
+    let query = format!("from=2026-08-01&to=2026-08-01&node={id}");
+    let found = eventually("two hours", || Some(server.hours(&query)).filter(|h| h.len() == 2));
+    assert_hours(&found, &expected(&rows, 1_000));
+}

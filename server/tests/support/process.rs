@@ -1,0 +1,118 @@
+//! The real server program as a process, and what a browser would get from it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// A running `leasewatch-server serve`. Dropped, it is killed.
+pub(crate) struct RunningServer {
+    child: Child,
+    /// `127.0.0.1:port`.
+    pub(crate) address: String,
+}
+
+impl RunningServer {
+    /// Starts it on a free port; returns when it serves.
+    pub(crate) fn start(data_dir: &Path) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data_dir)
+            .env("LEASEWATCH_LOG", "info,sqlx=warn")
+            // A developer's own database is not what is tested here.
+            .env_remove("DATABASE_URL")
+            .env_remove("DATABASE_ADMIN_URL")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = Vec::new();
+        let address = loop {
+            let Some(Ok(line)) = lines.next() else {
+                panic!("the server ended:\n{}", said.join("\n"));
+            };
+            if let Some((_, address)) = line.split_once("serving address=") {
+                break address.trim().to_owned();
+            }
+            said.push(line);
+        };
+        // Its log has to be read on, or the server would wait for us; the test shows it on failure.
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
+        });
+        Self { child, address }
+    }
+
+    /// `http://127.0.0.1:port`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Kills it as a power button would, and waits until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// The body of a page.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let (status, body) = self.ask(path);
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    /// A page's view struct.
+    pub(crate) fn json(&self, path: &str) -> Value {
+        serde_json::from_str(&self.get(path)).unwrap()
+    }
+
+    /// Rows of `hours.csv` of a node, as maps from column to cell.
+    pub(crate) fn hours(&self, query: &str) -> Vec<std::collections::HashMap<String, String>> {
+        let body = self.get(&format!("/hours.csv?{query}"));
+        let mut reader = csv::Reader::from_reader(body.as_bytes());
+        reader.deserialize().map(Result::unwrap).collect()
+    }
+
+    /// Status and body, over HTTP/1.0 so that the body ends with the connection.
+    pub(crate) fn ask(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    }
+}
+
+impl Drop for RunningServer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A data directory that the account of PostgreSQL can reach.
+pub(crate) fn data_dir() -> tempfile::TempDir {
+    let directory = tempfile::tempdir_in("/tmp").unwrap();
+    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o711)).unwrap();
+    directory
+}
+
+/// Asks again until the answer is there; each look waits a little, and a minute is enough for
+/// everything that is waited for here.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    for _ in 0..600 {
+        if let Some(found) = look() {
+            return found;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("waited a minute for: {what}");
+}
