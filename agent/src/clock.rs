@@ -24,10 +24,26 @@ pub fn boot_ms() -> i64 {
     millis(clock_gettime(ClockId::Boottime))
 }
 
+/// Microseconds of CLOCK_BOOTTIME since the host booted.
+#[must_use]
+pub fn boot_us() -> i64 {
+    micros(clock_gettime(ClockId::Boottime))
+}
+
+/// Microseconds of the wall clock since 1970, for mapping times that a driver stamped.
+#[must_use]
+pub fn wall_us() -> i64 {
+    micros(clock_gettime(ClockId::Realtime))
+}
+
 /// The wall clock. Only an [`Anchor`] and the four timestamps of the stream may be made from it.
 #[must_use]
 pub fn wall() -> Timestamp {
     Timestamp(millis(clock_gettime(ClockId::Realtime)))
+}
+
+fn micros(time: Timespec) -> i64 {
+    time.tv_sec.saturating_mul(1_000_000).saturating_add(time.tv_nsec.div_euclid(1_000))
 }
 
 fn millis(time: Timespec) -> i64 {

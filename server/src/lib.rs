@@ -1,4 +1,6 @@
-//! The leasewatch server: everything behind the port, as modules that only `main` puts together.
+//! The leasewatch server: everything behind the port, as modules that only `serve` puts together.
+
+#![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod config;

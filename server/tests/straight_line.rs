@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
+#[path = "straight_line/fleet.rs"]
+mod fleet;
 #[path = "straight_line/imports.rs"]
 mod imports;
 #[path = "straight_line/kills.rs"]

@@ -49,7 +49,8 @@ gap_causes! {
     NodeReboot = 9, "node_reboot";
     /// The container was started anew.
     InstanceRestart = 10, "instance_restart";
-    /// The agent was stopped on purpose or started anew within one life of the node.
+    /// The agent was starting, was stopped on purpose, or was started anew within one life of the
+    /// node.
     AgentRestart = 11, "agent_restart";
     /// The server itself was not recording.
     ObserverDown = 12, "observer_down";

@@ -93,8 +93,11 @@ impl<'a> Run<'a> {
         self.segments.push(segment);
     }
 
-    fn first_point_at(&self) -> Option<Timestamp> {
-        self.points.first().map(|p| p.at)
+    /// Until when silence belongs to the start of the run: its first reading, within bounds.
+    fn settled_at(&self) -> Timestamp {
+        let start = self.span.start;
+        let first = self.points.first().map(|point| point.at.min(start.plus_ms(START_UP_MS)));
+        first.unwrap_or(start).max(start)
     }
 }
 
@@ -124,6 +127,7 @@ pub(super) fn explanations(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explan
         .map(|period| Explanation { period: *period, cause: GapCause::Dropped })
         .collect();
     list.extend(runs.windows(2).map(|pair| between(&pair[0], &pair[1])));
+    list.extend(runs.first().map(starting));
     list.extend(after_last(runs));
     list.extend(outside_recording(input, runs));
     list.extend(from_events(input, runs));
@@ -140,10 +144,14 @@ fn between(before: &Run<'_>, after: &Run<'_>) -> Explanation {
             LifeUnitKind::Container => GapCause::InstanceRestart,
         }
     };
-    let settled = after.span.start.plus_ms(START_UP_MS);
-    let end = after.first_point_at().map_or(after.span.start, |at| at.min(settled));
     let start = before.span.end.plus_ms(-hold_limit_ms(0));
-    Explanation { period: Period::new(start, end.max(after.span.start)), cause }
+    Explanation { period: Period::new(start, after.settled_at()), cause }
+}
+
+/// The first run's own start: the agent was there and had not read yet.
+fn starting(first: &Run<'_>) -> Explanation {
+    let start = first.span.start.plus_ms(-hold_limit_ms(0));
+    Explanation { period: Period::new(start, first.settled_at()), cause: GapCause::AgentRestart }
 }
 
 fn after_last(runs: &[Run<'_>]) -> Option<Explanation> {

@@ -25,12 +25,10 @@ pub async fn run(jobs: Jobs) {
     loop {
         let started_at = jobs.clock.now();
         let last = started_at.plus_ms(-CLOSE_DELAY_MS - HOUR_MS).hour();
-        let mut result = turn(&jobs).await;
-        if result.is_ok() && ended != Some(last) {
-            match enqueue(&jobs, last).await {
-                Ok(()) => ended = Some(last),
-                Err(error) => result = Err(error),
-            }
+        let mut result = enqueue(&jobs, last, ended != Some(last)).await;
+        if result.is_ok() {
+            ended = Some(last);
+            result = turn(&jobs).await;
         }
         jobs.report(JOB, started_at, &result).await;
         if matches!(result, Ok(0) | Err(_)) {
@@ -42,16 +40,21 @@ pub async fn run(jobs: Jobs) {
     }
 }
 
-/// Puts the hours of silent nodes up to `last`, and those that are due to be sealed, into the
-/// queue.
-async fn enqueue(jobs: &Jobs, last: Hour) -> Result<(), StoreError> {
+/// Puts hours that are due to be sealed into the queue and, when an hour has ended, those of
+/// silent nodes up to `last`.
+async fn enqueue(jobs: &Jobs, last: Hour, has_ended: bool) -> Result<u64, StoreError> {
     let mut tx = jobs.db.begin(Scope::Worker).await?;
-    hour_work::add_ended(&mut tx, last).await?;
+    let mut added = 0;
+    if has_ended {
+        added += hour_work::add_ended(&mut tx, last).await?;
+    }
     let due = jobs.clock.now().plus_ms(-SEAL_AFTER_MS).hour();
     for (key, hour) in hour::due_to_seal(&mut tx, due, SEAL_LIMIT).await? {
         hour_work::add(&mut tx, key, &[hour], WorkReason::Again).await?;
+        added += 1;
     }
-    tx.commit().await
+    tx.commit().await?;
+    Ok(added)
 }
 
 /// Closes every hour that waits and has ended; returns how many records were written. Hours that

@@ -2,7 +2,7 @@
 
 /// `text` with comments and the contents of strings and characters blanked; lines and columns
 /// stay where they were.
-pub fn code_only(text: &str) -> String {
+pub(crate) fn code_only(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
@@ -75,12 +75,12 @@ fn raw_string_end(chars: &[char], at: usize) -> Option<usize> {
     Some(rest.map_or(chars.len(), |i| quote + 1 + i + closing.len()))
 }
 
-pub fn is_name(c: char) -> bool {
+pub(crate) fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
 /// How many lines stand before the inline test module.
-pub fn first_test_line(code: &str) -> Option<usize> {
+pub(crate) fn first_test_line(code: &str) -> Option<usize> {
     let lines: Vec<&str> = code.lines().map(str::trim).collect();
     lines.windows(2).position(|pair| {
         pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
@@ -88,7 +88,7 @@ pub fn first_test_line(code: &str) -> Option<usize> {
 }
 
 /// Byte offsets at which `word` stands as a whole name.
-pub fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code[..*at].chars().next_back();
         let after = code[at + word.len()..].chars().next();
@@ -97,7 +97,7 @@ pub fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 
 }
 
 /// The line of a byte offset, from 1.
-pub fn line_of(text: &str, offset: usize) -> usize {
+pub(crate) fn line_of(text: &str, offset: usize) -> usize {
     text[..offset].matches('\n').count() + 1
 }
 

@@ -13,30 +13,30 @@ const SKIPPED: [&str; 3] = ["target", "node_modules", "proptest-regressions"];
 const HIDDEN: [&str; 3] = [".ci", ".config", ".cargo"];
 
 /// One text file.
-pub struct SourceFile {
+pub(crate) struct SourceFile {
     /// Relative to the repository, with `/`.
-    pub path: String,
-    pub text: String,
+    pub(crate) path: String,
+    pub(crate) text: String,
     code: OnceLock<String>,
 }
 
 impl SourceFile {
-    pub fn is_rust(&self) -> bool {
+    pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
     /// For Rust: `text` with comments and the contents of strings blanked.
-    pub fn code(&self) -> &str {
+    pub(crate) fn code(&self) -> &str {
         self.code.get_or_init(|| code_only(&self.text))
     }
 
     /// Lines before the inline test module; all of them where there is none.
-    pub fn lines_without_tests(&self) -> usize {
+    pub(crate) fn lines_without_tests(&self) -> usize {
         code::first_test_line(self.code()).unwrap_or_else(|| self.text.lines().count())
     }
 
     /// The code before the inline test module.
-    pub fn code_without_tests(&self) -> &str {
+    pub(crate) fn code_without_tests(&self) -> &str {
         let end = match code::first_test_line(self.code()) {
             Some(line) => self.code().split_inclusive('\n').take(line).map(str::len).sum(),
             None => self.code().len(),
@@ -46,15 +46,15 @@ impl SourceFile {
 }
 
 /// Every text file of the repository, by path.
-pub struct Tree {
+pub(crate) struct Tree {
     root: PathBuf,
-    pub files: Vec<SourceFile>,
+    pub(crate) files: Vec<SourceFile>,
     test_modules: OnceLock<Vec<String>>,
 }
 
 impl Tree {
     /// The tree, read once.
-    pub fn read() -> &'static Self {
+    pub(crate) fn read() -> &'static Self {
         static TREE: LazyLock<Tree> = LazyLock::new(Tree::load);
         &TREE
     }
@@ -68,22 +68,22 @@ impl Tree {
     }
 
     /// The text of a file that has to exist.
-    pub fn text(&self, path: &str) -> &str {
+    pub(crate) fn text(&self, path: &str) -> &str {
         let found = self.files.iter().find(|file| file.path == path);
         found.map_or_else(|| panic!("{path}: the file is missing"), |file| &file.text)
     }
 
-    pub fn exists(&self, path: &str) -> bool {
+    pub(crate) fn exists(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
 
     /// Rust files below `prefix`.
-    pub fn rust<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a SourceFile> {
+    pub(crate) fn rust<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a SourceFile> {
         self.files.iter().filter(move |file| file.is_rust() && file.path.starts_with(prefix))
     }
 
     /// True for integration tests and for files that only `#[cfg(test)] mod name;` includes.
-    pub fn is_test(&self, file: &SourceFile) -> bool {
+    pub(crate) fn is_test(&self, file: &SourceFile) -> bool {
         file.path.contains("/tests/")
             || file.path.contains("/benches/")
             || self.test_modules().iter().any(|module| {
@@ -142,16 +142,16 @@ fn test_modules_of(file: &SourceFile) -> Vec<String> {
 
 /// What a rule found.
 #[derive(Default)]
-pub struct Violations(Vec<String>);
+pub(crate) struct Violations(Vec<String>);
 
 impl Violations {
     /// `line` counts from 1.
-    pub fn add(&mut self, path: &str, line: usize, message: impl Display) {
+    pub(crate) fn add(&mut self, path: &str, line: usize, message: impl Display) {
         self.0.push(format!("{path}:{line}: {message}"));
     }
 
     /// Fails the test with everything that was found.
-    pub fn report(self) {
+    pub(crate) fn report(self) {
         let count = self.0.len();
         assert!(count == 0, "{count} violation(s)\n{}\n", self.0.join("\n"));
     }

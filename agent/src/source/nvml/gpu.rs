@@ -17,7 +17,7 @@ use super::checked;
 use super::failure::{Failure, NOT_FOUND};
 use super::field::{Numbering, low_63_bits};
 use super::inventory::is_mig_enabled;
-use super::track::{DriverSample, MappedAt, TrackPlan, TrackSlot, plan_from, points_of};
+use super::track::{ClockMap, DriverSample, TrackPlan, TrackSlot, plan_from, points_of};
 use crate::clock;
 use crate::source::nvml_raw;
 use permanent::Permanent;
@@ -86,6 +86,7 @@ pub struct GpuReader<'nvml> {
     permanent: Permanent,
     mig: bool,
     last_sample_us: u64,
+    clock_map: Option<ClockMap>,
     last_point_ms: i64,
     gpm: Option<GpmSample<'nvml>>,
     nvlink_links: Option<u32>,
@@ -106,6 +107,7 @@ impl<'nvml> GpuReader<'nvml> {
             track,
             permanent: Permanent::default(),
             last_sample_us: 0,
+            clock_map: None,
             last_point_ms: i64::MIN,
             gpm: None,
             nvlink_links: None,
@@ -234,8 +236,8 @@ impl<'nvml> GpuReader<'nvml> {
     fn driver_points(&mut self, at_boot_ms: i64) -> Result<Vec<(i64, Reading)>, Gone> {
         match self.samples() {
             Ok(samples) => {
-                let wall_ms = clock::wall().0;
-                let boot_ms = clock::boot_ms();
+                let map = ClockMap::at(self.clock_map, clock::boot_us(), clock::wall_us());
+                self.clock_map = Some(map);
                 // What was buffered before this reader belongs to a time in which the agent did
                 // not observe; the newest sample of the first read stands for it.
                 let samples = match self.last_sample_us {
@@ -245,7 +247,7 @@ impl<'nvml> GpuReader<'nvml> {
                 if let Some(newest) = samples.last() {
                     self.last_sample_us = newest.at_us;
                 }
-                Ok(points_of(samples, MappedAt { boot_ms, wall_ms }, self.last_point_ms))
+                Ok(points_of(samples, map, self.last_point_ms))
             }
             Err(Failure::Failed(NOT_FOUND)) => Ok(Vec::new()),
             Err(failure) => Ok(vec![(at_boot_ms, present(failure)?)]),

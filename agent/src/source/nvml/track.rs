@@ -73,29 +73,53 @@ pub(super) fn plan_from(samples: &[DriverSample], now_us: u64) -> Option<TrackPl
     Some(TrackPlan { source: TrackSource::DriverSamples, period_ms })
 }
 
-/// The instant at which samples are mapped from the wall clock to the boot clock.
+/// Boot clock minus wall clock, in microseconds: how a sample's wall time becomes a boot time.
+///
+/// Two clocks cannot be read at once, so each look differs by some microseconds, which would move
+/// samples by a millisecond back and forth. The first look is kept while the clocks stay together
+/// within [`DRIFT_US`]; a steady driver then has exactly steady points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct MappedAt {
-    pub(super) boot_ms: i64,
-    pub(super) wall_ms: i64,
+pub(super) struct ClockMap {
+    boot_minus_wall_us: i64,
+    now_boot_ms: i64,
+}
+
+/// How far the clocks may drift apart before samples are mapped anew.
+const DRIFT_US: i64 = 5_000;
+
+impl ClockMap {
+    /// The map at a look at both clocks, given the one before.
+    pub(super) fn at(before: Option<Self>, boot_us: i64, wall_us: i64) -> Self {
+        let seen = boot_us.saturating_sub(wall_us);
+        let kept = before.map(|map| map.boot_minus_wall_us);
+        let together = |kept: &i64| seen.saturating_sub(*kept).saturating_abs() <= DRIFT_US;
+        Self {
+            boot_minus_wall_us: kept.filter(together).unwrap_or(seen),
+            now_boot_ms: boot_us.div_euclid(1_000),
+        }
+    }
+
+    fn boot_ms_of(self, wall_us: u64) -> i64 {
+        let wall_us = i64::try_from(wall_us).unwrap_or(i64::MAX);
+        wall_us.saturating_add(self.boot_minus_wall_us).div_euclid(1_000)
+    }
 }
 
 /// Points of the driver's samples on the boot clock, those after `last_ms` only. Samples from the
 /// future are left out: their time cannot be placed, so the stretch stays unmeasured.
 pub(super) fn points_of(
     samples: &[DriverSample],
-    now: MappedAt,
+    map: ClockMap,
     last_ms: i64,
 ) -> Vec<(i64, Reading)> {
     let mut last_ms = last_ms;
     let mut points = Vec::with_capacity(samples.len());
     for sample in samples {
-        let wall_ms = i64::try_from(sample.at_us / 1_000).unwrap_or(i64::MAX);
-        let at_ms = now.boot_ms.saturating_sub(now.wall_ms.saturating_sub(wall_ms));
-        if at_ms <= last_ms || at_ms > now.boot_ms.saturating_add(FUTURE_MS) {
+        let at_ms = map.boot_ms_of(sample.at_us);
+        if at_ms <= last_ms || at_ms > map.now_boot_ms.saturating_add(FUTURE_MS) {
             continue;
         }
-        let at_ms = at_ms.min(now.boot_ms);
+        let at_ms = at_ms.min(map.now_boot_ms);
         if at_ms > last_ms {
             points.push((at_ms, sample.busy.map_or(Reading::Error, Reading::Number)));
             last_ms = at_ms;
@@ -142,7 +166,7 @@ mod tests {
 
     #[test]
     fn samples_are_placed_on_the_boot_clock_once() {
-        let now = MappedAt { boot_ms: 10_000, wall_ms: 1_800_000_000_000 };
+        let now = ClockMap::at(None, 10_000_000, 1_800_000_000_000_000);
         let at = |ms: u64, busy| DriverSample { at_us: (1_800_000_000_000 - ms) * 1_000, busy };
         let samples = [at(500, Some(1)), at(300, Some(2)), at(300, Some(3)), at(100, None)];
         assert_eq!(
@@ -153,10 +177,37 @@ mod tests {
 
     #[test]
     fn samples_from_the_future_are_not_placed() {
-        let now = MappedAt { boot_ms: 10_000, wall_ms: 1_800_000_000_000 };
+        let now = ClockMap::at(None, 10_000_000, 1_800_000_000_000_000);
         let ahead =
             |ms: u64| DriverSample { at_us: (1_800_000_000_000 + ms) * 1_000, busy: Some(100) };
         assert_eq!(points_of(&[ahead(20)], now, 0), [(10_000, Reading::Number(100))]);
         assert_eq!(points_of(&[ahead(3_600_000), ahead(u64::MAX / 4_000)], now, 0), []);
+    }
+
+    #[test]
+    fn a_steady_driver_has_steady_points_however_the_looks_differ() {
+        let wall = 1_800_000_000_000_000;
+        let mut map = None;
+        let mut points = Vec::new();
+        // Each look is some microseconds off, around the edge of a millisecond.
+        for (tick, off_us) in [0, 900, -700, 1_400, -1_300, 300].into_iter().enumerate() {
+            let passed = i64::try_from(tick).unwrap() * 200_000;
+            let seen = ClockMap::at(map, 10_000_400 + passed + off_us, wall + passed);
+            map = Some(seen);
+            let at_us = u64::try_from(wall + passed).unwrap();
+            let last_ms = points.last().map_or(0, |(at, _)| *at);
+            points.extend(points_of(&[DriverSample { at_us, busy: Some(7) }], seen, last_ms));
+        }
+        let steps: Vec<i64> = points.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+        assert_eq!(steps[..2], [200, 200]);
+    }
+
+    #[test]
+    fn clocks_that_part_are_mapped_anew() {
+        let first = ClockMap::at(None, 10_000_000, 1_800_000_000_000_000);
+        let slewed = ClockMap::at(Some(first), 20_000_000, 1_800_000_010_000_000 + DRIFT_US);
+        assert_eq!(slewed.boot_minus_wall_us, first.boot_minus_wall_us);
+        let stepped = ClockMap::at(Some(first), 20_000_000, 1_800_000_010_000_001 + DRIFT_US);
+        assert_ne!(stepped.boot_minus_wall_us, first.boot_minus_wall_us);
     }
 }

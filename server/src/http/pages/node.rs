@@ -110,7 +110,8 @@ async fn agent(tx: &mut Tx, node: &NodeNow) -> Result<AgentHealth, Fault> {
     Ok(AgentHealth {
         version: snapshot.and_then(|snapshot| snapshot.agent_version.clone()).or(said),
         started_at: started.map(|row| row.event.at),
-        clock_offset_us: Datum::from(clock.map(|clock| clock.offset_ms.saturating_mul(1_000))),
+        // The estimate is server minus node; people ask how far the node is ahead.
+        clock_offset_us: Datum::from(clock.map(|clock| clock.offset_ms.saturating_mul(-1_000))),
         clock_bound_us: Datum::from(clock.map(|clock| clock.bound_ms.saturating_mul(1_000))),
         backlog_ms: Datum::from(backlog),
         cadence_ms: Datum::from(last.map(|row| i64::from(row.head.cadence_ms))),
