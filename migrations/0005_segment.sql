@@ -128,7 +128,7 @@ create table dropped_range (
     last_sequence bigint not null check (last_sequence >= first_sequence),
     started_at bigint not null,
     ended_at bigint not null check (ended_at >= started_at),
-    reason text not null check (reason in ('quota', 'refused', 'corrupt', 'fsync')),
+    reason text not null check (reason in ('quota', 'refused', 'corrupt', 'fsync', 'lost')),
     statement bytea not null,
     signature bytea not null check (octet_length(signature) = 64),
     primary key (tenant_id, node_id, chain_id, first_sequence),

@@ -210,8 +210,7 @@ impl Spool {
         }
         let start = since.unwrap_or(end).min(end);
         let period = Period::new(start, end);
-        // "The disk did not confirm that it has them" is the reason that fits a memory.
-        let reason = DropReason::Fsync;
+        let reason = DropReason::Lost;
         self.entries.push_front(Entry::Dropped(DroppedRange {
             first,
             last,

@@ -371,7 +371,7 @@ async fn what_died_with_a_process_is_declared_by_the_next() {
     let (_stop, _uplink) = agent.connect(server.address);
     let all = until(&stored, |stored| stored.reached(6)).await;
     assert_eq!(all.segments, [1, 2, 6]);
-    assert_eq!(all.drops, [(3, 5, DropReason::Fsync)]);
+    assert_eq!(all.drops, [(3, 5, DropReason::Lost)]);
 }
 
 #[tokio::test]

@@ -158,7 +158,7 @@ impl Session {
     }
 
     /// Checks that a handle names a card, or a MIG slice of one.
-    pub(crate) fn resolve(&self, device: crate::abi::types::Device) -> Result<Target> {
+    pub(crate) fn resolve(&self, device: crate::abi::layout::Device) -> Result<Target> {
         let target = Target::of(device).ok_or(Code::INVALID_ARGUMENT)?;
         self.index_of(target.slot).map(|_| target).ok_or(Code::INVALID_ARGUMENT)
     }

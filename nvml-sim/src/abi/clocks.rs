@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{guard, put};
+use super::layout::{Device, ViolationTime};
 use super::read::{Call, View, getters, look, read};
-use super::types::{Device, ViolationTime};
 use crate::physics::instant::reason;
 use crate::scenario::fault::Group;
 

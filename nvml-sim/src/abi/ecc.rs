@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{guard, put, put_list};
+use super::layout::{Device, RemapHistogram};
 use super::read::{Call, View, getters, look, read, supported};
-use super::types::{Device, RemapHistogram};
 use crate::scenario::fault::Group;
 
 const ECC: Call = Call::new(Group::Ecc, 0);

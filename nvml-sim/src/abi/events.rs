@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{guard, put};
+use super::layout::{Device, EventData, EventSetHandle};
 use super::read::{Call, getters, look};
-use super::types::{Device, EventData, EventSetHandle};
 use crate::physics::card::event_type;
 use crate::scenario::fault::Group;
 use crate::state;

@@ -5,9 +5,9 @@
 use super::clocks::violation_ns;
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
+use super::layout::{Device, FieldValue};
 use super::links::{active_links, link_version};
 use super::read::{Call, View, look, supported};
-use super::types::{Device, FieldValue};
 use crate::physics::instant::{enforced_limit_mw, management_limit_mw, reason};
 use crate::scenario::fault::Group;
 

@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
+use super::layout::{Device, GpmMetric, GpmMetricsGet, GpmSampleHandle, GpmSupport};
 use super::read::{Call, View, getters, look, supported};
-use super::types::{Device, GpmMetric, GpmMetricsGet, GpmSampleHandle, GpmSupport};
 use crate::physics::totals::Means;
 use crate::scenario::fault::Group;
 use crate::state::{self, GpmSnapshot};

@@ -8,8 +8,8 @@ use leasewatch_core::catalogue::gpu::{Architecture, BoardClass};
 
 use super::code::{Code, Result};
 use super::guard::{guard, put};
+use super::layout::{Device, PciInfo};
 use super::read::{Call, View, getters, look, supported, text_getters};
-use super::types::{Device, PciInfo};
 use crate::scenario::fault::Group;
 
 /// Identity needs nothing that an old driver lacks.

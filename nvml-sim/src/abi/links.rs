@@ -6,8 +6,8 @@ use leasewatch_core::catalogue::gpu::{Architecture, BoardClass};
 
 use super::code::{Code, Result};
 use super::guard::{guard, put};
+use super::layout::{Device, PciInfo};
 use super::read::{Call, View, getters, look, read};
-use super::types::{Device, PciInfo};
 use crate::scenario::fault::Group;
 
 const PCIE: Call = Call::new(Group::Pcie, 0);

@@ -4,8 +4,8 @@
 
 use super::code::Code;
 use super::guard::{get, guard, put};
+use super::layout::{Device, Memory, MemoryV2};
 use super::read::{Call, View, getters, read};
-use super::types::{Device, Memory, MemoryV2};
 use crate::scenario::fault::Group;
 
 const MIB: u64 = 1 << 20;

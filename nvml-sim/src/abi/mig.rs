@@ -4,8 +4,8 @@
 
 use super::code::Code;
 use super::guard::{guard, put};
+use super::layout::{Device, DeviceAttributes};
 use super::read::{Call, View, getters, look, supported};
-use super::types::{Device, DeviceAttributes};
 use crate::scenario::fault::Group;
 use crate::state::{self, Target};
 

@@ -6,8 +6,8 @@ use std::ffi::c_char;
 
 use super::code::Code;
 use super::guard::{guard, put, put_text};
+use super::layout::Device;
 use super::read::{Call, View, getters, look, read, supported};
-use super::types::Device;
 use crate::scenario::fault::Group;
 
 const MODES: Call = Call::new(Group::Modes, 0);

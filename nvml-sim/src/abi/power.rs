@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
+use super::layout::{Device, MarginTemperature};
 use super::read::{Call, View, getters, look, read, supported};
-use super::types::{Device, MarginTemperature};
 use crate::physics::board::Board;
 use crate::physics::instant::{enforced_limit_mw, management_limit_mw};
 use crate::scenario::fault::Group;

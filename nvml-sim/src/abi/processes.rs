@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{guard, put_list};
+use super::layout::{Device, ProcessInfo, ProcessUtilization};
 use super::read::{Call, View, look, supported};
-use super::types::{Device, ProcessInfo, ProcessUtilization};
 use crate::scenario::fault::Group;
 use crate::state::Session;
 

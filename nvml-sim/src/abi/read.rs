@@ -1,7 +1,7 @@
 //! From a device handle to a value: every reading takes this way.
 
 use super::code::{Code, Result};
-use super::types::{Device, Memory, MemoryV2, Utilization};
+use super::layout::{Device, Memory, MemoryV2, Utilization};
 use crate::physics::card::Card;
 use crate::scenario::fault::Group;
 use crate::state::{self, Session};
@@ -131,7 +131,7 @@ macro_rules! getters {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C" fn $symbol(
-            device: $crate::abi::types::Device,
+            device: $crate::abi::layout::Device,
             out: *mut $kind,
         ) -> u32 {
             $crate::abi::guard::guard(|| {
@@ -149,7 +149,7 @@ macro_rules! text_getters {
         $(#[$doc])*
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C" fn $symbol(
-            device: $crate::abi::types::Device,
+            device: $crate::abi::layout::Device,
             out: *mut std::ffi::c_char,
             length: u32,
         ) -> u32 {

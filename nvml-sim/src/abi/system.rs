@@ -6,7 +6,7 @@ use std::ffi::c_char;
 
 use super::code::{Code, Result};
 use super::guard::{get_text, guard, put, put_text};
-use super::types::Device;
+use super::layout::Device;
 use crate::physics::card::Card;
 use crate::scenario::fault::Group;
 use crate::state::{self, Session, Target};

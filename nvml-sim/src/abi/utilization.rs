@@ -4,8 +4,8 @@
 
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
+use super::layout::{Device, Sample, Utilization};
 use super::read::{Call, View, getters, look, read, supported};
-use super::types::{Device, Sample, Utilization};
 use crate::physics::instant::Instant;
 use crate::scenario::fault::Group;
 

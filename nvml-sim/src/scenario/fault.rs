@@ -184,7 +184,7 @@ impl TryFrom<toml::Table> for Fault {
 
     fn try_from(mut table: toml::Table) -> Result<Self, Self::Error> {
         // The common keys are taken out first, so that each effect can refuse what it does not know.
-        let times = Common::deserialize(toml::Table::from_iter(
+        let times = Span::deserialize(toml::Table::from_iter(
             ["card", "at_s", "until_s"].into_iter().filter_map(|key| table.remove_entry(key)),
         ))?;
         let effect = Effect::deserialize(table)?;
@@ -193,7 +193,7 @@ impl TryFrom<toml::Table> for Fault {
 }
 
 #[derive(Deserialize)]
-struct Common {
+struct Span {
     card: Option<usize>,
     #[serde(default)]
     at_s: u64,

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 
 use super::lock;
-use crate::abi::types::Device;
+use crate::abi::layout::Device;
 
 /// First handle of devices; a card's handle and its slices' follow in steps.
 const DEVICES: usize = 0x4c57_0000;

@@ -455,7 +455,8 @@ mod tests {
 
     #[test]
     fn an_estimate_that_no_head_can_state_is_none() {
-        let read = |offset_ms, bound_ms| estimate_from_wire(&v1::TimeEstimate { offset_ms, bound_ms });
+        let read =
+            |offset_ms, bound_ms| estimate_from_wire(&v1::TimeEstimate { offset_ms, bound_ms });
         assert_eq!(read(-5, 2), Some(ClockEstimate { offset_ms: -5, bound_ms: 2 }));
         assert_eq!(read(i64::MIN, 2), None);
         assert_eq!(read(0, -1), None);

@@ -16,7 +16,6 @@ use leasewatch_server::store::{Durability, PreflightError, create_database, migr
 use crate::fixture::{self, connect, number, run, texts};
 use crate::support;
 
-
 async fn start(base: &Path) -> Result<EmbeddedPostgres, EmbeddedError> {
     EmbeddedPostgres::start(support::throwaway(base)).await
 }

@@ -40,13 +40,16 @@ pub enum DropReason {
     Corrupt,
     /// The disk did not confirm that it has them.
     Fsync,
+    /// The agent ended while they were in its memory only.
+    Lost,
 }
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [Self; 4] = [Self::Quota, Self::Refused, Self::Corrupt, Self::Fsync];
+    pub const ALL: [Self; 5] =
+        [Self::Quota, Self::Refused, Self::Corrupt, Self::Fsync, Self::Lost];
 
-    /// `quota`, `refused`, `corrupt` or `fsync`.
+    /// `quota`, `refused`, `corrupt`, `fsync` or `lost`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,6 +57,7 @@ impl DropReason {
             Self::Refused => "refused",
             Self::Corrupt => "corrupt",
             Self::Fsync => "fsync",
+            Self::Lost => "lost",
         }
     }
 
