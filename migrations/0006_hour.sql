@@ -13,8 +13,9 @@ comment on column hour_work.reason is '1 data arrived; 2 the hour ended; 3 asked
 select leasewatch_protect('hour_work');
 grant select, insert on hour_work to leasewatch_ingest;
 grant select, insert, delete on hour_work to leasewatch_worker;
--- `for update skip locked` asks for the right to update; no column that matters is given away.
-grant update (reason) on hour_work to leasewatch_worker;
+-- `on conflict do update` locks a row that waits already, and `for update skip locked` asks for the
+-- right to update; no column that matters is given away.
+grant update (reason) on hour_work to leasewatch_ingest, leasewatch_worker;
 
 create table hour_record (
     tenant_id int not null,

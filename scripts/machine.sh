@@ -44,6 +44,9 @@ as_root() {
   fi
 }
 
+# Whether install_packages has a chance: Debian or the like, and a way to be root.
+can_install_packages() { command -v apt-get >/dev/null && as_root true; }
+
 # install_packages PACKAGE..: from Debian's or Ubuntu's own repositories. Which mirror and proxy
 # are used is the machine's configuration, or LEASEWATCH_APT_OPTIONS.
 install_packages() {

@@ -17,6 +17,7 @@
 //! Not here: leases, states and verdicts. A record knows nothing of who pays.
 
 mod counter;
+mod frozen;
 mod gap;
 mod histogram;
 mod meter;
@@ -34,7 +35,7 @@ mod laws;
 
 use crate::evidence::chain::Head;
 use crate::id::{GpuUuid, Hash};
-use crate::segment::{Event, GpuBlock};
+use crate::segment::{Event, GpuBlock, Origin};
 use crate::time::{Hour, Period, Timestamp};
 
 pub use counter::{CounterDelta, Counters};
@@ -45,6 +46,7 @@ pub use profile::{HourProfile, PROFILE_METRICS, ProfileCell};
 pub use ratio::{Grade, Ppm, divide_half_even};
 pub use record::{HourNames, HourRecord, RecordError, SequenceRange};
 pub use revision::{Current, HourState, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write, decide};
+pub use run::HOLDING_KINDS;
 pub use sum::UtilizationSum;
 
 /// One segment as metering sees it from one slot.
@@ -69,6 +71,8 @@ pub struct MeteredSegment<'a> {
 pub struct SlotHour<'a> {
     /// The hour.
     pub hour: Hour,
+    /// Where the node's data comes from; an hour without any segment carries the mark too.
+    pub origin: Origin,
     /// When the slot was enrolled, cut at "now" while the hour is open.
     pub enrolled: Period,
     /// The GPU that was last seen in the slot before these segments.

@@ -3,7 +3,7 @@
 //! Layout below the base directory (`/var/lib/leasewatch` as root):
 //! `postgres/lock` (held by `flock` while a server uses it), `postgres/data` (PGDATA),
 //! `postgres/run` (the socket, 0700), `postgres/postgres.log` (this start's log; the one before is
-//! `postgres.log.1`).
+//! `postgres.log.1`), and `postgresql/VERSION/bin` (programs that `./run` put there; read only).
 //!
 //! Invariants:
 //! 1. Never two servers on one data directory: the lock is taken before anything is looked at.
@@ -14,8 +14,9 @@
 //! 4. Nothing listens on TCP; who may enter the 0700 directory is trusted.
 //! 5. A data directory of another major version is refused, never touched.
 //!
-//! Not here: a download. Where no PostgreSQL is found the error names the package to install and
-//! the option to point at one; a server that fetches programs from the network is a surprise that
+//! Not here: a download; `./run` makes it, on its own machine, of a file that is pinned by its
+//! hash. Where no PostgreSQL is found the error names the package to install and the option to
+//! point at one; a server that fetches programs from the network is a surprise that
 //! no operator asked for. Not here either: SQL (`store`).
 
 mod account;
@@ -57,7 +58,8 @@ pub enum EmbeddedError {
     /// No usable binaries.
     #[error(
         "no PostgreSQL 15 or newer was found ({searched}); install one (Debian, Ubuntu: `apt install postgresql`), \
-         or point --pg-bin at the directory that holds `postgres` and `initdb`, or give --database-url"
+         or point --pg-bin at the directory that holds `postgres` and `initdb`, or give --database-url; \
+         ./run fetches one where there is no package"
     )]
     NotFound {
         /// Where it was looked for.
@@ -130,9 +132,10 @@ impl EmbeddedPostgres {
         let account = Account::for_postgres()?;
         let cluster = Cluster::lock(&options.base_dir, account)?;
         left_behind::stop(&cluster.data_dir()).await?;
+        let given = options.bin_dir.as_deref();
         let binaries = match cluster.major()? {
-            Some(major) => Binaries::find_major(options.bin_dir.as_deref(), major, &cluster)?,
-            None => Binaries::find(options.bin_dir.as_deref())?,
+            Some(major) => Binaries::find_major(given, &options.base_dir, major, &cluster)?,
+            None => Binaries::find(given, &options.base_dir)?,
         };
         cluster.initialise(&binaries, options.durability).await?;
         let running = Running::start(&cluster, &binaries, &options).await?;

@@ -14,6 +14,7 @@ use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use leasewatch_core::id::Slug;
+use leasewatch_core::time::Timestamp;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
@@ -111,7 +112,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     store::preflight(&database.db, Durability::Durable).await?;
     let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
-    prepare(&db).await?;
+    prepare(&db, clock.now()).await?;
     grpc::introduce_nodes(&db, &live).await?;
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
     Jobs { db: db.clone(), live: live.clone(), clock: clock.clone() }.spawn();
@@ -134,13 +135,18 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     ended
 }
 
-async fn prepare(db: &Db) -> Result<(), store::StoreError> {
+async fn prepare(db: &Db, now: Timestamp) -> Result<(), store::StoreError> {
     let mut tx = db.begin(Scope::Ingest).await?;
     for (slug, name) in TENANTS.iter().filter(|(slug, _)| *slug == "default") {
         if let Ok(slug) = Slug::new(slug) {
             store::tenant::ensure(&mut tx, &slug, name).await?;
         }
     }
+    tx.commit().await?;
+    // Streams that a killed server left open ended, as far as anybody knows, when it did.
+    let mut tx = db.begin(Scope::Worker).await?;
+    let last = store::liveness::last(&mut tx).await?.unwrap_or(now);
+    store::session::close_all_open(&mut tx, last).await?;
     tx.commit().await
 }
 

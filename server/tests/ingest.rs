@@ -16,6 +16,8 @@ mod cancelled;
 mod delivery;
 #[path = "ingest/handshake.rs"]
 mod handshake;
+#[path = "ingest/hours.rs"]
+mod hours;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
 #[path = "ingest/refusal.rs"]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use leasewatch_core::segment::Origin;
 use leasewatch_web::assets::{self, Asset};
 use leasewatch_web::pages::error::{self, ErrorView};
 use leasewatch_web::pages::node::{self, NodeView};
@@ -29,6 +30,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         write("overview", overview::render(&OverviewView::sample(), &context)?)?;
         write("empty", overview::render(&OverviewView::empty_sample(), &context)?)?;
         write("node", node::render(&NodeView::sample(), &context)?)?;
+        write("ended", node::render(&NodeView::ended_sample(), &context)?)?;
+        let mut simulated = NodeView::sample();
+        simulated.name.origin = Origin::Simulated;
+        write("simulated", node::render(&simulated, &context)?)?;
         write("error", error::render(&ErrorView::sample(), &context)?)?;
     }
     Ok(())

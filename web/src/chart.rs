@@ -10,6 +10,8 @@ mod hatch;
 mod hour_grid;
 mod legend;
 mod line;
+mod origin_band;
+mod record_line;
 mod strip;
 
 pub use axis::{TimeTick, round_ticks, time_ticks};

@@ -64,9 +64,26 @@ pub enum Formula {
     GpusLive,
     /// Offset of the node's clock.
     ClockOffset,
+    /// The hours that "last 24 hours" are.
+    Day,
 }
 
 impl Formula {
+    /// The figure's name.
+    fn subject(self) -> Text {
+        match self {
+            Self::Utilization => Text::ColBusy,
+            Self::Mean => Text::ColMean,
+            Self::Coverage => Text::ColCoverage,
+            Self::GpuHours => Text::ColHours,
+            Self::Power => Text::TotalsPower,
+            Self::BusyNow => Text::TotalsBusy,
+            Self::GpusLive => Text::TotalsGpus,
+            Self::ClockOffset => Text::NodeClock,
+            Self::Day => Text::ColDay,
+        }
+    }
+
     fn words(self) -> Text {
         match self {
             Self::Utilization => Text::FormulaUtilization,
@@ -77,6 +94,7 @@ impl Formula {
             Self::BusyNow => Text::FormulaBusyNow,
             Self::GpusLive => Text::FormulaGpusLive,
             Self::ClockOffset => Text::FormulaClockOffset,
+            Self::Day => Text::FormulaDay,
         }
     }
 }
@@ -124,7 +142,8 @@ impl Context {
     pub(crate) fn formula(&self, formula: Formula) -> Markup {
         let mut out = Writer::default();
         out.open("details", &[("class", &"formula")]);
-        out.element("summary", &[("aria-label", &self.t(Text::FormulaLabel))], "ƒ");
+        let label = phrase::formula_label(self.language, self.t(formula.subject()));
+        out.element("summary", &[("aria-label", &label)], "ƒ");
         out.open("p", &[]);
         out.text(self.t(formula.words()));
         out.text(" ");
@@ -146,7 +165,7 @@ impl Context {
     }
 
     pub(crate) fn patterns(&self) -> Markup {
-        crate::chart::patterns(self.language)
+        crate::chart::patterns()
     }
 
     /// The offset of the zone now.

@@ -2,7 +2,28 @@
 //!
 //! Rows are appended to a buffer, so a month of a fleet streams. A text that a spreadsheet would
 //! run as a formula is defused with a leading apostrophe, control characters are dropped. What is not known is an empty cell,
-//! never a zero.
+//! never a zero. The hour that is not over yet has no row.
+//!
+//! The order of the columns is fixed:
+//!
+//! | columns | hold |
+//! |---|---|
+//! | `tenant`, `provider`, `node`, `node_name`, `slot`, `gpu_uuid`, `gpu_model` | which GPU |
+//! | `hour_utc`, `revision`, `state`, `origin` | which record of which hour |
+//! | `enrolled_ms`, `measured_ms`, `busy_pct_ms` | the sums that utilization is made of |
+//! | `util_mean_ppm`, `coverage_ppm`, `util_lo_ppm`, `util_hi_ppm` | mean, coverage, bounds |
+//! | `util_p05_pct`, `util_p50_pct`, `util_p90_pct`, `util_p95_pct`, `util_p99_pct` | percentiles |
+//! | `grade`, `samples`, `conflicts`, `max_gap_ms` | how well it was measured |
+//! | `clock_flagged_ms` | measured time whose clock was off by 0.5 to 5 s |
+//! | `frozen_ms` | time in which readings stood still: stuck or made up |
+//! | `gap_CAUSE_ms`, one for each cause in the order of precedence | unmeasured time |
+//! | `energy_mj`, `energy_covered_ms` | energy, and the time that it was counted in |
+//! | `throttle_REASON_ms`, five | time below maximum clocks |
+//! | `ecc_corrected`, `ecc_uncorrected`, `ecc_uncorrected_aggregate` | new ECC errors |
+//! | `remapped_rows_corrected`, `remapped_rows_uncorrected` | newly remapped rows |
+//! | `pcie_replays`, `xid_count` | PCIe replays, XID events |
+//! | `sources`, `gpu_count_min`, `clock_offset_max_ms`, `clock_bound_max_ms` | how it was seen |
+//! | `row_hash` | hash of the record's statement |
 
 use std::fmt::{Display, Write as _};
 
@@ -25,6 +46,16 @@ const THROTTLES: [(&str, Metric); 5] = [
     ("hw_thermal", Metric::ThrottleHwThermal),
     ("hw_power_brake", Metric::ThrottleHwPowerBrake),
     ("sync_boost", Metric::ThrottleSyncBoost),
+];
+
+/// Counters that are written as they grew.
+const COUNTS: [Metric; 6] = [
+    Metric::EccCorrected,
+    Metric::EccUncorrected,
+    Metric::EccUncorrectedAggregate,
+    Metric::RemappedCorrected,
+    Metric::RemappedUncorrected,
+    Metric::PcieReplays,
 ];
 
 /// An hour record with its names.
@@ -80,7 +111,7 @@ pub fn header(out: &mut String) {
     for per_mille in PERCENTILES {
         line.raw(format_args!("util_p{:02}_pct", per_mille / 10));
     }
-    for name in ["grade", "samples", "conflicts", "max_gap_ms"] {
+    for name in ["grade", "samples", "conflicts", "max_gap_ms", "clock_flagged_ms", "frozen_ms"] {
         line.raw(name);
     }
     for cause in GapCause::ALL {
@@ -94,6 +125,9 @@ pub fn header(out: &mut String) {
     for name in [
         "ecc_corrected",
         "ecc_uncorrected",
+        "ecc_uncorrected_aggregate",
+        "remapped_rows_corrected",
+        "remapped_rows_uncorrected",
         "pcie_replays",
         "xid_count",
         "sources",
@@ -149,6 +183,8 @@ fn utilization(line: &mut Line<'_>, record: &HourRecord) {
     line.raw(record.samples);
     line.raw(record.conflicts);
     line.raw(record.max_gap_ms);
+    line.raw(record.clock_flagged_ms);
+    line.raw(record.frozen_ms);
     for cause in GapCause::ALL {
         line.raw(sum.gaps.ms(cause));
     }
@@ -161,7 +197,7 @@ fn counters(line: &mut Line<'_>, record: &HourRecord) {
     for (_, metric) in THROTTLES {
         line.optional(record.counter(metric).map(|counter| counter.delta / 1_000_000));
     }
-    for metric in [Metric::EccCorrected, Metric::EccUncorrected, Metric::PcieReplays] {
+    for metric in COUNTS {
         line.optional(record.counter(metric).map(|counter| counter.delta));
     }
     line.raw(record.xids);
@@ -268,7 +304,16 @@ mod tests {
         record.enrolled_ms = 3_600_000;
         record.histogram.add(97, 2_700_000);
         record.gaps.add(GapCause::NodeReboot, 900_000);
-        record.counters = vec![(Metric::Energy, CounterDelta { delta: 5, covered_ms: 7 })];
+        record.max_gap_ms = 900_000;
+        record.clock_flagged_ms = 61_000;
+        record.frozen_ms = 302_000;
+        let growth = |metric, delta| (metric, CounterDelta { delta, covered_ms: 7 });
+        record.counters = vec![
+            growth(Metric::Energy, 5),
+            growth(Metric::EccUncorrectedAggregate, 2),
+            growth(Metric::RemappedCorrected, 3),
+            growth(Metric::RemappedUncorrected, 4),
+        ];
         let row = cells(&record, "node-1");
         assert_eq!(cell(&row, "hour_utc"), "2026-08-01T03:00:00Z");
         assert_eq!(cell(&row, "util_mean_ppm"), "970000");
@@ -279,8 +324,38 @@ mod tests {
         assert_eq!(cell(&row, "gap_node_reboot_ms"), "900000");
         assert_eq!(cell(&row, "grade"), "D");
         assert_eq!(cell(&row, "energy_mj"), "5");
+        assert_eq!(cell(&row, "max_gap_ms"), "900000");
+        assert_eq!(cell(&row, "clock_flagged_ms"), "61000");
+        assert_eq!(cell(&row, "frozen_ms"), "302000");
+        assert_eq!(cell(&row, "ecc_uncorrected"), "");
+        assert_eq!(cell(&row, "ecc_uncorrected_aggregate"), "2");
+        assert_eq!(cell(&row, "remapped_rows_corrected"), "3");
+        assert_eq!(cell(&row, "remapped_rows_uncorrected"), "4");
+        assert_eq!(cell(&row, "pcie_replays"), "");
         assert_eq!(cell(&row, "throttle_hw_thermal_ms"), "");
         assert!(row.iter().all(|(_, value)| !value.contains('.')));
+    }
+
+    #[test]
+    fn the_order_of_columns_is_fixed() {
+        let mut line = String::new();
+        header(&mut line);
+        assert_eq!(
+            line,
+            "tenant,provider,node,node_name,slot,gpu_uuid,gpu_model,hour_utc,revision,state,\
+             origin,enrolled_ms,measured_ms,busy_pct_ms,util_mean_ppm,coverage_ppm,util_lo_ppm,\
+             util_hi_ppm,util_p05_pct,util_p50_pct,util_p90_pct,util_p95_pct,util_p99_pct,grade,\
+             samples,conflicts,max_gap_ms,clock_flagged_ms,frozen_ms,gap_conflict_ms,\
+             gap_clock_invalid_ms,gap_unsupported_ms,gap_nvml_error_ms,gap_gpu_lost_ms,\
+             gap_gpu_replaced_ms,gap_no_gpu_attached_ms,gap_driver_reload_ms,gap_dropped_ms,\
+             gap_node_reboot_ms,gap_instance_restart_ms,gap_agent_restart_ms,\
+             gap_observer_down_ms,gap_net_unreachable_ms,gap_unexplained_ms,energy_mj,\
+             energy_covered_ms,throttle_sw_power_ms,throttle_sw_thermal_ms,\
+             throttle_hw_thermal_ms,throttle_hw_power_brake_ms,throttle_sync_boost_ms,\
+             ecc_corrected,ecc_uncorrected,ecc_uncorrected_aggregate,remapped_rows_corrected,\
+             remapped_rows_uncorrected,pcie_replays,xid_count,sources,gpu_count_min,\
+             clock_offset_max_ms,clock_bound_max_ms,row_hash\r\n"
+        );
     }
 
     #[test]
@@ -289,7 +364,9 @@ mod tests {
         record.enrolled_ms = 3_600_000;
         record.gaps.add(GapCause::GpuLost, 3_600_000);
         let row = cells(&record, "node-1");
-        for column in ["util_mean_ppm", "util_p99_pct", "energy_mj", "row_hash", "gpu_model"] {
+        for column in
+            ["util_mean_ppm", "energy_mj", "ecc_uncorrected_aggregate", "row_hash", "gpu_model"]
+        {
             assert_eq!(cell(&row, column), "", "{column}");
         }
         assert_eq!(cell(&row, "coverage_ppm"), "0");

@@ -65,6 +65,21 @@ impl Writer {
         self.close(name);
     }
 
+    /// An `svg` that is one thing with one name to a screen reader: its parts, which may have
+    /// titles for a pointer, are not read. `attributes` are those beside role and name.
+    pub(crate) fn open_chart(&mut self, name: &str, attributes: Attributes<'_>) {
+        let mut all: Vec<(&str, &dyn Display)> = vec![("role", &"img"), ("aria-label", &name)];
+        all.extend(attributes);
+        self.open("svg", &all);
+        // The role alone does not hide the parts in every browser.
+        self.open("g", &[("aria-hidden", &"true")]);
+    }
+
+    pub(crate) fn close_chart(&mut self) {
+        self.close("g");
+        self.close("svg");
+    }
+
     pub(crate) fn finish(self) -> Markup {
         Markup(self.0)
     }

@@ -3,6 +3,7 @@
 //! the name; words, rounding and local time are made here, from the context.
 
 pub mod error;
+mod export;
 pub mod node;
 pub mod overview;
 pub(crate) mod sample;
@@ -61,6 +62,29 @@ pub struct GpuRow {
     pub strip: Vec<Cell>,
     /// Their sum.
     pub day: Measured,
+}
+
+/// Columns of live values, and those from them to the end of a row.
+const LIVE_COLUMNS: usize = 4;
+const COLUMNS_TO_THE_END: usize = 7;
+
+impl GpuRow {
+    /// How many columns have nothing more to say once the record ended: those of live values, and
+    /// the last 24 hours where they hold no record. `None` while there is something.
+    fn ended_columns(&self, standing: Standing) -> Option<usize> {
+        let is_over = standing == Standing::Ended && self.live == LiveValues::NONE;
+        let span = if has_record(&self.strip) { LIVE_COLUMNS } else { COLUMNS_TO_THE_END };
+        is_over.then_some(span)
+    }
+
+    /// Whether the row still shows the last 24 hours.
+    fn has_day(&self, standing: Standing) -> bool {
+        self.ended_columns(standing) != Some(COLUMNS_TO_THE_END)
+    }
+}
+
+fn has_record(cells: &[Cell]) -> bool {
+    cells.iter().any(|cell| cell.enrolled_ms > 0)
 }
 
 /// `95.2 % – 97.5 %`: what the mean can be, where gaps leave room that shows; else `None`.

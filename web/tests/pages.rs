@@ -36,6 +36,7 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
         ("overview", overview::render(&OverviewView::sample(), &overview_context).unwrap()),
         ("empty", overview::render(&OverviewView::empty_sample(), &overview_context).unwrap()),
         ("node", node::render(&view, &node_context).unwrap()),
+        ("ended", node::render(&NodeView::ended_sample(), &node_context).unwrap()),
         ("error", error::render(&ErrorView::sample(), &error_context).unwrap()),
         ("bad_request", error::render(&bad, &error_context).unwrap()),
     ]

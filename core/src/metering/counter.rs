@@ -97,6 +97,8 @@ fn delta(readings: &[CounterReading], window: Period, resets: &[Timestamp]) -> C
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::time::Hour;
 
@@ -133,5 +135,48 @@ mod tests {
     fn a_reported_reload_splits_even_where_the_value_grew() {
         let readings = [reading(0, 5), reading(10, 600)];
         assert_eq!(delta(&readings, window(0, 100), &[Timestamp(4)]), CounterDelta::default());
+    }
+
+    proptest! {
+        /// Counters that reset at any reading, metered over any split of their time.
+        #[test]
+        fn any_split_adds_up_and_no_reset_is_crossed(
+            steps in proptest::collection::vec((1_i64..400_000, 0_i64..1_000_000, 0_u8..10), 1..60),
+            cuts in proptest::collection::vec(0_i64..20_000_000, 0..6),
+        ) {
+            let (mut at, mut value, mut life) = (0, 0, 0_u8);
+            let mut readings = vec![reading(0, 0)];
+            let (mut counted, mut covered, mut resets) = (0, 0, Vec::new());
+            for (distance, growth, what) in steps {
+                at += distance;
+                match what {
+                    0 => value = growth.min(value),
+                    1 => life += 1,
+                    2 => resets.push(Timestamp(at)),
+                    _ => {}
+                }
+                let goes_on = what > 2 && distance <= MAX_DISTANCE_MS;
+                if what > 0 {
+                    value += growth;
+                }
+                if goes_on || (what == 0 && value == readings.last().unwrap().value && distance <= MAX_DISTANCE_MS) {
+                    counted += if what == 0 { 0 } else { growth };
+                    covered += distance;
+                }
+                readings.push(CounterReading { at: Timestamp(at), value, life: LifeUnitId([life; 16]) });
+            }
+            let whole = delta(&readings, window(0, at), &resets);
+            prop_assert_eq!(whole, CounterDelta { delta: counted, covered_ms: covered });
+            let mut bounds: Vec<i64> = cuts.into_iter().map(|cut| cut.min(at)).chain([0, at]).collect();
+            bounds.sort_unstable();
+            let mut parts = CounterDelta::default();
+            for pair in bounds.windows(2) {
+                let part = delta(&readings, window(pair[0], pair[1]), &resets);
+                prop_assert!(part.delta >= 0);
+                parts.delta += part.delta;
+                parts.covered_ms += part.covered_ms;
+            }
+            prop_assert_eq!(parts, whole);
+        }
     }
 }

@@ -1,11 +1,12 @@
 //! The sum itself: stretches and gaps of one hour, added up per GPU.
 
 use crate::id::{GpuUuid, Hash};
-use crate::segment::{EventKind, Origin, TrackSource};
+use crate::segment::{EventKind, TrackSource};
 use crate::time::{Period, Timestamp};
 
 use super::SlotHour;
 use super::counter::counters;
+use super::frozen::frozen_ms;
 use super::gap::{Explanation, GapCause, classify};
 use super::profile::{HourProfile, profile};
 use super::record::{HourRecord, SequenceRange};
@@ -36,6 +37,7 @@ pub fn meter(input: &SlotHour<'_>) -> Vec<(HourRecord, HourProfile)> {
         .map(|mut record| {
             count_points(&mut record, window, &claims, &contested);
             attach(&mut record, input, &runs, &owned);
+            record.frozen_ms = frozen_ms(&record.gpu, window, &runs);
             let profile = profile(&record.gpu, window, &runs, &stretches);
             (record, profile)
         })
@@ -48,7 +50,7 @@ fn book<'b>(
     gpu: &GpuUuid,
 ) -> &'b mut HourRecord {
     let index = books.iter().position(|record| record.gpu == *gpu).unwrap_or_else(|| {
-        books.push(HourRecord::empty(input.hour, gpu.clone(), Origin::Measured));
+        books.push(HourRecord::empty(input.hour, gpu.clone(), input.origin));
         books.len() - 1
     });
     &mut books[index]
@@ -113,7 +115,10 @@ fn fill(
         }
         book_gap(record, Period::new(at, part.start), explained, &mut longest);
         match stretch.cell {
-            Cell::Busy(percent) => record.histogram.add(percent, part.ms()),
+            Cell::Busy(percent) => {
+                record.histogram.add(percent, part.ms());
+                record.clock_flagged_ms += if stretch.flagged { part.ms() } else { 0 };
+            }
             Cell::Gap(cause) => {
                 record.gaps.add(cause, part.ms());
                 longest.extend(part);

@@ -124,6 +124,12 @@ fn minutes_of(
 }
 
 impl HourProfile {
+    /// The profile of an hour in which nothing was read.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self { utilization: vec![(0, 0); MINUTES], metrics: Vec::new() }
+    }
+
     /// Where minute `index` of `hour` lies.
     #[must_use]
     pub fn minute(hour: Hour, index: usize) -> Period {

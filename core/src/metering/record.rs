@@ -48,6 +48,11 @@ pub struct HourRecord {
     pub conflicts: i64,
     /// The longest unbroken time without a measurement.
     pub max_gap_ms: i64,
+    /// Measured time whose clock was off by 0.5 to 5 s: usable, flagged.
+    pub clock_flagged_ms: i64,
+    /// Time in which utilization, power, temperature and clocks stood still together, above 0 %,
+    /// for more than five minutes: a stuck or faked source.
+    pub frozen_ms: i64,
     /// Sources of the utilization track, ascending.
     pub sources: Vec<TrackSource>,
     /// Growth of counters.
@@ -104,6 +109,8 @@ impl HourRecord {
             samples: 0,
             conflicts: 0,
             max_gap_ms: 0,
+            clock_flagged_ms: 0,
+            frozen_ms: 0,
             sources: Vec::new(),
             counters: Vec::new(),
             xids: 0,
@@ -150,7 +157,8 @@ impl HourRecord {
             out.byte(cause as u8);
             out.int(ms);
         });
-        for count in [self.samples, self.conflicts, self.max_gap_ms, self.xids] {
+        let counts = [self.samples, self.conflicts, self.max_gap_ms, self.xids];
+        for count in counts.into_iter().chain([self.clock_flagged_ms, self.frozen_ms]) {
             out.int(count);
         }
         out.list(self.sources.iter(), |out, source| out.byte(*source as u8));
@@ -191,6 +199,8 @@ impl HourRecord {
         record.conflicts = input.int()?;
         record.max_gap_ms = input.int()?;
         record.xids = input.int()?;
+        record.clock_flagged_ms = input.int()?;
+        record.frozen_ms = input.int()?;
         for _ in 0..input.count(8)? {
             record.sources.push(source(input.byte()?)?);
         }
@@ -256,6 +266,8 @@ impl HourRecord {
             .int("samples", self.samples)
             .int("conflicts", self.conflicts)
             .int("max_gap_ms", self.max_gap_ms)
+            .int("clock_flagged_ms", self.clock_flagged_ms)
+            .int("frozen_ms", self.frozen_ms)
             .text("sources", &self.source_names())
             .object("counters", counters)
             .int("xids", self.xids)

@@ -6,10 +6,12 @@ use crate::segment::{Event, EventKind, GpuBlock, LifeUnitKind};
 use crate::time::{Period, Timestamp};
 
 use super::gap::{Explanation, GapCause};
-use super::track::{Point, hold_limit_ms};
+use super::track::{ClockQuality, Point, hold_limit_ms};
 use super::{MeteredSegment, SlotHour};
 
-/// Beyond this, clock error makes a sample's place in time meaningless.
+/// Up to this clock error a sample's place in time is good.
+const CLOCK_GOOD_MS: i64 = 500;
+/// Up to this it is usable and flagged; beyond, it is meaningless.
 const CLOCK_LIMIT_MS: i64 = 5_000;
 /// How far after the start of a run its first reading still belongs to the start.
 const START_UP_MS: i64 = 30_000;
@@ -106,17 +108,27 @@ fn points_of<'a>(
     block: &'a GpuBlock,
 ) -> impl Iterator<Item = Point<'a>> {
     let clock = &segment.head.clock;
-    let error =
-        clock.offset_ms.unwrap_or(0).saturating_abs().saturating_add(clock.bound_ms.unwrap_or(0));
+    let quality = clock_quality(clock.offset_ms, clock.bound_ms);
     let to_boot = clock.anchor_boot_ms.saturating_sub(clock.anchor_wall.0);
     block.track.points.iter().map(move |point| Point {
         at: point.at,
         boot_ms: point.at.0.saturating_add(to_boot),
         busy: point.busy,
         period_ms: i64::from(block.track.period_ms),
-        clock_ok: error <= CLOCK_LIMIT_MS,
+        clock: quality,
         gpu: &block.uuid,
     })
+}
+
+fn clock_quality(offset_ms: Option<i64>, bound_ms: Option<i64>) -> ClockQuality {
+    let error = offset_ms.unwrap_or(0).saturating_abs().saturating_add(bound_ms.unwrap_or(0));
+    if error <= CLOCK_GOOD_MS {
+        ClockQuality::Good
+    } else if error <= CLOCK_LIMIT_MS {
+        ClockQuality::Flagged
+    } else {
+        ClockQuality::Invalid
+    }
 }
 
 /// Everything that explains uncovered time of this slot.
@@ -229,6 +241,20 @@ fn from_events(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explanation> {
     }
     list.into_iter().map(|(explanation, _)| explanation).collect()
 }
+
+/// Names of the event kinds that can hold for hours: an event before the hour may still explain
+/// it, so whoever loads an hour looks for the latest of these.
+pub const HOLDING_KINDS: [&str; 9] = [
+    "gpu_lost",
+    "gpu_missing",
+    "gpu_back",
+    "gpu_seen",
+    "no_gpu_attached",
+    "nvml_unavailable",
+    "collector_stalled",
+    "collector_resumed",
+    "agent_started",
+];
 
 fn opens(kind: &EventKind) -> Option<GapCause> {
     match kind {

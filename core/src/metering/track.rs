@@ -32,6 +32,19 @@ pub(super) struct Claim<'a> {
     pub(super) run: usize,
     /// The point's own time: the end of its window, also where the claim was cut to nothing.
     pub(super) at: Timestamp,
+    /// Usable, but its clock was off by more than is good.
+    pub(super) flagged: bool,
+}
+
+/// How well a point's place in time is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ClockQuality {
+    /// Offset and bound together at most 500 ms, or never measured.
+    Good,
+    /// Up to 5 s: usable, flagged.
+    Flagged,
+    /// Beyond: its place in time means nothing.
+    Invalid,
 }
 
 /// A point of a track with what is needed to weigh it.
@@ -42,7 +55,7 @@ pub(super) struct Point<'a> {
     pub(super) boot_ms: i64,
     pub(super) busy: Reading,
     pub(super) period_ms: i64,
-    pub(super) clock_ok: bool,
+    pub(super) clock: ClockQuality,
     pub(super) gpu: &'a GpuUuid,
 }
 
@@ -70,6 +83,7 @@ pub(super) fn claims<'a>(runs: &[Run<'a>]) -> (Vec<Claim<'a>>, Vec<Explanation>)
                 gpu: point.gpu,
                 run,
                 at: point.at,
+                flagged: point.clock == ClockQuality::Flagged,
             });
             measured_end = measured_end.max(point.at);
             previous = Some(*point);
@@ -100,7 +114,7 @@ fn follow(before: Point<'_>, point: Point<'_>, jumps: &mut Vec<Explanation>) -> 
 
 fn cell(point: Point<'_>) -> Cell {
     match point.busy {
-        _ if !point.clock_ok => Cell::Gap(GapCause::ClockInvalid),
+        _ if point.clock == ClockQuality::Invalid => Cell::Gap(GapCause::ClockInvalid),
         Reading::Number(percent) => match u8::try_from(percent) {
             Ok(percent @ 0..=100) => Cell::Busy(percent),
             // A decoded track holds 0 to 100 only; anything else is no measurement.
@@ -118,6 +132,7 @@ pub(super) struct Stretch<'a> {
     pub(super) cell: Cell,
     pub(super) gpu: &'a GpuUuid,
     pub(super) run: usize,
+    pub(super) flagged: bool,
 }
 
 /// Stretches in order, and for each claim whether another one contradicted it.
@@ -150,6 +165,7 @@ pub(super) fn resolve<'a>(claims: &[Claim<'a>]) -> (Vec<Stretch<'a>>, Vec<bool>)
                 cell,
                 gpu: claim.gpu,
                 run: claim.run,
+                flagged: active.iter().all(|i| claims[*i].flagged),
             });
         }
         since = at;

@@ -153,6 +153,9 @@ impl Period {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
 
     fn zone(name: &str) -> Zone {
@@ -197,5 +200,60 @@ mod tests {
         assert_eq!(at("2026-11-01T01:30:00Z"), "2026-11-01T08:30:00.000Z");
         assert_eq!(at("2026-03-08T02:30:00Z"), "2026-03-08T10:30:00.000Z");
         assert_eq!(at("2026-07-01T12:00:00Z"), "2026-07-01T19:00:00.000Z");
+    }
+
+    #[test]
+    fn windows_of_zones_with_odd_offsets_start_at_their_own_midnight() {
+        for (name, month_start) in [
+            ("Asia/Kolkata", "2026-07-31T18:30:00.000Z"),
+            ("Asia/Kathmandu", "2026-07-31T18:15:00.000Z"),
+        ] {
+            let month = zone(name).month(2026, 8).unwrap();
+            assert_eq!(month.start.to_string(), month_start);
+            assert_eq!(month.whole_hours(), Some(744));
+            let day = zone(name).day(month.start).unwrap();
+            assert_eq!((day.start, day.whole_hours()), (month.start, Some(24)));
+        }
+    }
+
+    const ZONES: [&str; 8] = [
+        "UTC",
+        "Asia/Shanghai",
+        "Asia/Kolkata",
+        "Asia/Kathmandu",
+        "America/Los_Angeles",
+        "America/St_Johns",
+        "Europe/Berlin",
+        "Australia/Lord_Howe",
+    ];
+
+    proptest! {
+        #[test]
+        fn days_tile_their_month_and_months_their_year(name in select(&ZONES[..]), year in 2000_i32..2038) {
+            let zone = zone(name);
+            let (mut at, mut days) = (zone.month(year, 1).unwrap().start, 0);
+            for month in 1..=12 {
+                let window = zone.month(year, month).unwrap();
+                prop_assert_eq!(window.start, at);
+                while at < window.end {
+                    let day = zone.day(at).unwrap();
+                    prop_assert_eq!(day.start, at);
+                    prop_assert!((23..=25).contains(&(day.ms() / HOUR_MS)), "{}", day.ms());
+                    (at, days) = (day.end, days + 1);
+                }
+                prop_assert_eq!(at, window.end);
+            }
+            prop_assert!(days == 365 || days == 366);
+        }
+
+        #[test]
+        fn a_local_reading_leads_back_to_its_instant(name in select(&ZONES[..]), ms in 946_684_800_000_i64..2_145_916_800_000) {
+            let zone = zone(name);
+            let local = zone.local(Timestamp(ms)).unwrap();
+            let back = zone.instant_of_local_ms(ms + i64::from(local.offset_s) * 1_000).unwrap();
+            // In a fold the first of the two is taken, which lies up to an hour before.
+            prop_assert!(back.0 == ms || (1..=HOUR_MS).contains(&(ms - back.0)), "{back} {}", ms);
+            prop_assert_eq!(zone.local(back).unwrap().minute, local.minute);
+        }
     }
 }

@@ -33,7 +33,10 @@ impl Cluster {
             return Err(EmbeddedError::PathTooLong(socket));
         }
         // The account of PostgreSQL has to pass through both, and need not list them.
-        make_directory(&base, 0o711)?;
+        // An existing base directory may be shared with other files and stays as it is.
+        if !base.is_dir() {
+            make_directory(&base, 0o711)?;
+        }
         make_directory(&root, 0o711)?;
         let lock = take_lock(&root)?;
         let cluster = Self { root, account, _lock: lock };
@@ -139,17 +142,18 @@ fn take_lock(root: &Path) -> Result<File, EmbeddedError> {
     }
 }
 
+/// Makes a directory and what is missing above it. The mode is set, not asked for: a umask of 077
+/// would close a path that PostgreSQL's account has to walk.
 fn make_directory(path: &Path, mode: u32) -> Result<(), EmbeddedError> {
     let failed = || EmbeddedError::io(format!("make {}", path.display()));
-    if path.is_dir() {
-        // An existing base directory may be shared with other files; only ours is tightened.
-        return if mode == 0o700 {
-            fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed())
-        } else {
-            Ok(())
-        };
+    if let Some(parent) = path.parent().filter(|parent| !parent.is_dir()) {
+        make_directory(parent, 0o711)?;
     }
-    DirBuilder::new().recursive(true).mode(mode).create(path).map_err(failed())
+    if !path.is_dir() {
+        // Closed until it has its mode.
+        DirBuilder::new().mode(0o700).create(path).map_err(failed())?;
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed())
 }
 
 async fn run_to_end(mut command: Command) -> Result<std::process::Output, EmbeddedError> {

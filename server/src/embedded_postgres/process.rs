@@ -10,10 +10,11 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::UnixStream;
 use tokio::sync::watch;
 
 use super::binaries::Binaries;
-use super::cluster::Cluster;
+use super::cluster::{Cluster, SOCKET_NAME};
 use super::{EmbeddedError, Options};
 use crate::store::Durability;
 
@@ -105,14 +106,18 @@ impl Running {
         Ok(Self { pid, exit })
     }
 
-    /// The postmaster writes into its pid file when it accepts connections.
+    /// Ready when the socket accepts. That alone is not enough: a postmaster listens before its
+    /// recovery is over and turns everybody away; its pid file says when it lets them in.
     async fn until_ready(&mut self, cluster: &Cluster) -> Result<(), EmbeddedError> {
         loop {
             if let Some(status) = self.exit.borrow().as_ref() {
                 let message = format!("{status}: {}", cluster.log_tail());
                 return Err(EmbeddedError::Failed { program: "postgres", message });
             }
-            if says_ready(&cluster.data_dir(), self.pid) {
+            let socket = cluster.socket_dir().join(SOCKET_NAME);
+            if says_ready(&cluster.data_dir(), self.pid)
+                && UnixStream::connect(&socket).await.is_ok()
+            {
                 return Ok(());
             }
             tokio::time::sleep(READY_POLL).await;

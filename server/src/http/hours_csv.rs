@@ -62,7 +62,8 @@ async fn start(http: Http, visit: &Visit, range: Option<Range>) -> Result<Respon
     }
     csv::header(&mut first);
     let hours = (period.start.hour(), period.end.plus_ms(-1).hour().next());
-    let export = Export { http, names, hours, after: None, piece: Some(first) };
+    let only = id.and_then(|_| names.nodes.keys().next().copied());
+    let export = Export { http, names, hours, only, after: None, piece: Some(first) };
     let body = Body::from_stream(stream::try_unfold(export, Export::next));
     let name = format!("attachment; filename=\"hours-{}-{}.csv\"", range.from, range.to);
     let headers =
@@ -108,6 +109,7 @@ struct Export {
     http: Http,
     names: Names,
     hours: (Hour, Hour),
+    only: Option<NodeKey>,
     after: Option<HourCursor>,
     /// The head of the file, before the first rows.
     piece: Option<String>,
@@ -121,7 +123,7 @@ impl Export {
             return Ok(Some((Bytes::from(head), self)));
         }
         let mut tx = self.http.db.begin(Scope::Operator).await?;
-        let rows = hour::page(&mut tx, self.hours, self.after.as_ref(), ROWS).await?;
+        let rows = hour::page(&mut tx, self.hours, self.only, self.after.as_ref(), ROWS).await?;
         tx.commit().await?;
         let Some(last) = rows.last() else { return Ok(None) };
         self.after = Some(HourCursor::after(last)?);

@@ -3,15 +3,20 @@
 use std::collections::HashMap;
 
 use leasewatch_core::id::{ChainId, GpuUuid, Hash, Sequence, SlotNo};
-use leasewatch_core::metering::{HourProfile, HourRecord, MeteredSegment, SlotHour, meter};
+use leasewatch_core::metering::{
+    HOLDING_KINDS, HourProfile, HourRecord, MeteredSegment, SlotHour, meter,
+};
 use leasewatch_core::segment::{Block, Event, GpuBlock, Origin};
 use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use crate::store::node::NodeRow;
 use crate::store::segment::{self, BlockRow, HeadRow, Place};
 use crate::store::slot::SlotRow;
-use crate::store::{StoreError, Tx, chain, event, liveness, session, slot};
+use crate::store::{StoreError, Tx, chain, event, gpu, liveness, session, slot};
 
+/// The longest hold of an agent's point: within it, a segment beyond the hour's edge may hold the
+/// point of a slot that the nearest segment says nothing of.
+const NEAR_MS: i64 = 180_000;
 /// Events before the first loaded segment that may still hold.
 const PRIOR_EVENTS: u32 = 256;
 /// A slot that was first seen within this time of the node's enrolment was there from the start.
@@ -34,6 +39,8 @@ pub(super) struct NodeHour {
 
 struct LoadedSlot {
     row: SlotRow,
+    /// When the slot's last GPU was seen there for the last time, if it sits elsewhere now.
+    vacated_at: Option<Timestamp>,
     resident: Option<GpuUuid>,
     blocks: HashMap<SegmentKey, GpuBlock>,
 }
@@ -47,9 +54,10 @@ pub(super) struct MeteredSlot {
 /// Reads everything that overlaps the hour, and the nearest segment before and after it.
 pub(super) async fn load(tx: &mut Tx, node: NodeRow, hour: Hour) -> Result<NodeHour, StoreError> {
     let (key, period) = (node.key, hour.period());
-    let mut heads = segment::heads(tx, key, period).await?;
-    heads.extend(segment::head_before(tx, key, period.start).await?);
-    heads.extend(segment::head_after(tx, key, period.end).await?);
+    let near = Period::new(period.start.plus_ms(-NEAR_MS), period.end.plus_ms(NEAR_MS));
+    let mut heads = segment::heads(tx, key, near).await?;
+    heads.extend(segment::head_before(tx, key, near.start).await?);
+    heads.extend(segment::head_after(tx, key, near.end).await?);
     let first_at = heads.iter().map(|row| row.head.period.start).min().unwrap_or(period.start);
     let mut events = HashMap::new();
     for row in segment::blocks_of(tx, key, Place::Events, &heads).await? {
@@ -57,14 +65,19 @@ pub(super) async fn load(tx: &mut Tx, node: NodeRow, hour: Hour) -> Result<NodeH
             events.insert((row.chain, row.sequence), block.events);
         }
     }
-    let prior = event::before(tx, key, first_at, PRIOR_EVENTS).await?;
+    let prior = event::before_of_kinds(tx, key, first_at, &HOLDING_KINDS, PRIOR_EVENTS).await?;
     let imported = node.origin == Origin::Imported;
     let connected = session::periods(tx, key, period).await?;
     let always = vec![Period::new(Timestamp::MIN, Timestamp::MAX)];
     let drops = chain::drops(tx, key, period).await?;
+    let gpus = gpu::of_node(tx, key).await?;
     let mut slots = Vec::new();
     for row in slot::of_node(tx, key).await? {
-        slots.push(load_slot(tx, &node, row, &heads, first_at).await?);
+        let mut slot = load_slot(tx, &node, row, &heads, first_at).await?;
+        if !gpus.iter().any(|gpu| gpu.slot == slot.row.slot) {
+            slot.vacated_at = segment::last_block_end(tx, key, slot.row.slot).await?;
+        }
+        slots.push(slot);
     }
     Ok(NodeHour {
         hour,
@@ -94,7 +107,7 @@ async fn load_slot(
         }
     }
     let resident = segment::resident_before(tx, node.key, row.slot, first_at).await?;
-    Ok(LoadedSlot { row, resident, blocks })
+    Ok(LoadedSlot { row, vacated_at: None, resident, blocks })
 }
 
 /// Stored blocks were checked before they were stored; one that does not decode was changed since.
@@ -110,6 +123,10 @@ impl NodeHour {
     /// The time in which the node was enrolled, open at `now`.
     pub(super) fn enrolled(&self, now: Timestamp) -> Period {
         self.node.enrolled(now)
+    }
+
+    pub(super) fn hour(&self) -> Hour {
+        self.hour
     }
 
     pub(super) fn node(&self) -> &NodeRow {
@@ -146,7 +163,8 @@ impl NodeHour {
         let start = if joined_later { first_seen_at } else { enrolled.start };
         let records = meter(&SlotHour {
             hour: self.hour,
-            enrolled: Period::new(start, enrolled.end),
+            origin: self.node.origin,
+            enrolled: Period::new(start, slot.vacated_at.unwrap_or(enrolled.end).min(enrolled.end)),
             resident: slot.resident.as_ref(),
             segments: &segments,
             prior_events: &self.prior_events,

@@ -145,6 +145,35 @@ pub async fn before(
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
+/// The last `limit` events of these kinds before `at`, by time: the state that the node was in.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn before_of_kinds(
+    tx: &mut Tx,
+    key: NodeKey,
+    at: Timestamp,
+    kinds: &[&str],
+    limit: u32,
+) -> Result<Vec<EventRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let mut rows = sqlx::query_as!(
+        Row,
+        r#"select tenant_id, node_id, chain_id, sequence, body::text as "body!" from event
+        where tenant_id = $1 and node_id = $2 and at < $3 and kind = any ($5)
+        order by at desc, chain_id desc, sequence desc, ordinal desc limit $4"#,
+        tenant,
+        node,
+        at.0,
+        i64::from(limit),
+        kinds as &[&str]
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    rows.reverse();
+    rows.into_iter().map(TryInto::try_into).collect()
+}
+
 /// The last event of one kind, by the kind's name.
 ///
 /// # Errors

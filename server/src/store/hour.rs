@@ -129,21 +129,31 @@ pub async fn remove_provisional_except(
     Ok(())
 }
 
-/// Nodes and hours before `before` that are still provisional, the oldest first: what the job has
-/// to look at again so that it can seal.
+/// Nodes and hours before `before` that are still provisional, the oldest first, behind `after`:
+/// what the job has to look at again so that it can seal. Those that cannot be sealed yet come
+/// back, so the caller walks on from where it was.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn due_to_seal(
     tx: &mut Tx,
     before: Hour,
+    after: Option<(NodeKey, Hour)>,
     limit: u32,
 ) -> Result<Vec<(NodeKey, Hour)>, StoreError> {
+    let (after_hour, (after_tenant, after_node)) = match after {
+        Some((key, hour)) => (hour_column(hour)?, key.columns()),
+        None => (i32::MIN, (0, 0)),
+    };
     let rows = sqlx::query!(
         "select distinct hour, tenant_id, node_id from hour_record
-        where state = 1 and hour < $1 order by hour, tenant_id, node_id limit $2",
+        where state = 1 and hour < $1 and (hour, tenant_id, node_id) > ($3, $4, $5)
+        order by hour, tenant_id, node_id limit $2",
         hour_column(before)?,
-        i64::from(limit)
+        i64::from(limit),
+        after_hour,
+        after_tenant,
+        after_node
     )
     .fetch_all(tx.connection())
     .await?;

@@ -17,7 +17,8 @@ pub enum WorkReason {
     Again = 3,
 }
 
-/// Puts hours of a node into the queue; those that are in it stay. Scope: ingest or worker.
+/// Puts hours of a node into the queue. A row that is in it is written again, so that it is locked:
+/// whoever takes the hour waits for this transaction's data. Scope: ingest or worker.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -33,7 +34,8 @@ pub async fn add(
     hours.sort_unstable();
     sqlx::query!(
         "insert into hour_work (tenant_id, node_id, hour, reason)
-        select $1, $2, hour, $4 from unnest($3::int[]) as hour on conflict do nothing",
+        select $1, $2, hour, $4 from unnest($3::int[]) as hour
+        on conflict (tenant_id, node_id, hour) do update set reason = excluded.reason",
         tenant,
         node,
         &hours,
@@ -44,36 +46,54 @@ pub async fn add(
     Ok(())
 }
 
-/// Takes up to `limit` hours before `before` out of the queue, the oldest first, passing over those
-/// that another transaction has taken. Rolled back, they are in it again. Keep the transaction
-/// short: an insert of the same hour waits for its end. Scope: worker.
+/// Up to `limit` hours before `before` that wait, the oldest first; `again` says whether those that
+/// were looked at and came back are among them. Nothing is taken.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn take(
+pub async fn list(
     tx: &mut Tx,
     before: Hour,
+    again: bool,
     limit: u32,
 ) -> Result<Vec<(NodeKey, Hour)>, StoreError> {
     let rows = sqlx::query!(
-        "with taken as materialized (
-            select tenant_id, node_id, hour from hour_work where hour < $2
-            order by hour, tenant_id, node_id limit $1 for update skip locked
-        )
-        delete from hour_work w using taken t
-        where w.tenant_id = t.tenant_id and w.node_id = t.node_id and w.hour = t.hour
-        returning w.tenant_id, w.node_id, w.hour",
-        i64::from(limit),
-        hour_column(before)?
+        "select tenant_id, node_id, hour from hour_work
+        where hour < $1 and ($2 or reason <> $3)
+        order by hour, tenant_id, node_id limit $4",
+        hour_column(before)?,
+        again,
+        i16::from(WorkReason::Again as u8),
+        i64::from(limit)
     )
     .fetch_all(tx.connection())
     .await?;
-    let mut taken: Vec<_> = rows
-        .into_iter()
-        .map(|row| (NodeKey::new(row.tenant_id, row.node_id), Hour(i64::from(row.hour))))
-        .collect();
-    taken.sort_unstable_by_key(|(node, hour)| (*hour, *node));
-    Ok(taken)
+    let rows = rows.into_iter();
+    Ok(rows.map(|row| (NodeKey::new(row.tenant_id, row.node_id), Hour(i64::from(row.hour)))).collect())
+}
+
+/// Takes one hour out of the queue. False when it is not in it any more, or when another
+/// transaction writes or takes it at this moment. Rolled back, it is in it again. Keep the
+/// transaction short: an insert of the same hour waits for its end. Scope: worker.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn take(tx: &mut Tx, key: NodeKey, hour: Hour) -> Result<bool, StoreError> {
+    let (tenant, node) = key.columns();
+    let taken = sqlx::query!(
+        "with taken as materialized (
+            select tenant_id, node_id, hour from hour_work
+            where tenant_id = $1 and node_id = $2 and hour = $3 for update skip locked
+        )
+        delete from hour_work w using taken t
+        where w.tenant_id = t.tenant_id and w.node_id = t.node_id and w.hour = t.hour",
+        tenant,
+        node,
+        hour_column(hour)?
+    )
+    .execute(tx.connection())
+    .await?;
+    Ok(taken.rows_affected() == 1)
 }
 
 /// Puts the ended hours of nodes that are expected to report into the queue: those from a node's

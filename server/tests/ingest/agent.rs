@@ -106,7 +106,7 @@ impl Agent {
             gpu_count: u16::try_from(self.gpus.len()).unwrap(),
             previous,
             clock: ClockState {
-                anchor_wall: self.at,
+                anchor_wall: crate::rig::NOW,
                 anchor_boot_ms: 5_000,
                 offset_ms: Some(-3),
                 bound_ms: Some(2),

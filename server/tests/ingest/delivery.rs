@@ -159,7 +159,10 @@ async fn hours_of_the_segment_and_of_the_silence_before_it_are_queued() {
         let db = rig.database.db.clone();
         async move {
             let mut tx = db.begin(Scope::Worker).await.unwrap();
-            let taken = hour_work::take(&mut tx, Hour(1_000_000), 100).await.unwrap();
+            let taken = hour_work::list(&mut tx, Hour(1_000_000), true, 100).await.unwrap();
+            for (key, hour) in &taken {
+                assert!(hour_work::take(&mut tx, *key, *hour).await.unwrap());
+            }
             tx.commit().await.unwrap();
             taken.into_iter().map(|(_, hour)| hour.0).collect::<Vec<_>>()
         }

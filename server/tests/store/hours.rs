@@ -26,13 +26,13 @@ async fn a_provisional_hour_is_replaced_and_then_sealed() {
     put_hour(&test.db, &node, &record, HourState::Provisional, 1).await.unwrap();
 
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
-    assert_eq!(due_to_seal(&mut tx, HOUR.next(), 10).await.unwrap(), [(node.key, HOUR)]);
-    assert!(due_to_seal(&mut tx, HOUR, 10).await.unwrap().is_empty());
+    assert_eq!(due_to_seal(&mut tx, HOUR.next(), None, 10).await.unwrap(), [(node.key, HOUR)]);
+    assert!(due_to_seal(&mut tx, HOUR, None, 10).await.unwrap().is_empty());
     tx.commit().await.unwrap();
 
     put_hour(&test.db, &node, &record, HourState::Sealed, 1).await.unwrap();
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
-    assert!(due_to_seal(&mut tx, HOUR.next(), 10).await.unwrap().is_empty());
+    assert!(due_to_seal(&mut tx, HOUR.next(), None, 10).await.unwrap().is_empty());
     let rows = current(&mut tx, node.key, SLOT, HOUR).await.unwrap();
     assert_eq!((rows.len(), rows[0].state, &rows[0].record), (1, HourState::Sealed, &record));
     assert_eq!(profiles(&mut tx, node.key, SLOT, (HOUR, HOUR.next())).await.unwrap().len(), 1);
@@ -125,14 +125,14 @@ async fn pages_of_hours_give_each_row_once_whatever_their_size() {
     }
     let range = (HOUR, Hour(HOUR.0 + 3));
     let mut tx = test.db.begin(Scope::Operator).await.unwrap();
-    let whole = page(&mut tx, range, None, 100).await.unwrap();
+    let whole = page(&mut tx, range, None, None, 100).await.unwrap();
     assert_eq!(whole.len(), 6);
     assert!(whole.iter().all(|row| row.revision == 2));
     for size in 1..=7 {
         let mut seen = Vec::new();
         loop {
             let cursor = seen.last().map(|row| HourCursor::after(row).unwrap());
-            let next = page(&mut tx, range, cursor.as_ref(), size).await.unwrap();
+            let next = page(&mut tx, range, None, cursor.as_ref(), size).await.unwrap();
             if next.is_empty() {
                 break;
             }
@@ -170,15 +170,35 @@ async fn an_hour_waits_once_is_taken_once_and_returns_after_a_rollback() {
 
     let mut one = test.db.begin(Scope::Worker).await.unwrap();
     let mut two = test.db.begin(Scope::Worker).await.unwrap();
-    let first = hour_work::take(&mut one, Hour(HOUR.0 + 5), 3).await.unwrap();
-    let second = hour_work::take(&mut two, Hour(HOUR.0 + 5), 10).await.unwrap();
+    let all = Hour(HOUR.0 + 5);
     let of = |range: &[Hour]| range.iter().map(|hour| (node.key, *hour)).collect::<Vec<_>>();
-    assert_eq!((first, second), (of(&hours[..3]), of(&hours[3..])));
+    assert_eq!(hour_work::list(&mut one, all, true, 10).await.unwrap(), of(&hours));
+    assert_eq!(hour_work::list(&mut one, hours[1], true, 10).await.unwrap(), of(&hours[..1]));
+    assert!(hour_work::take(&mut one, node.key, hours[0]).await.unwrap());
+    assert!(!hour_work::take(&mut two, node.key, hours[0]).await.unwrap(), "taken by another");
+    assert!(hour_work::take(&mut two, node.key, hours[4]).await.unwrap());
     one.rollback().await.unwrap();
     two.commit().await.unwrap();
 
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
-    assert_eq!(hour_work::waiting(&mut tx).await.unwrap(), 3);
-    assert_eq!(hour_work::take(&mut tx, hours[1], 10).await.unwrap(), of(&hours[..1]));
-    assert_eq!(hour_work::take(&mut tx, Hour(HOUR.0 + 5), 10).await.unwrap(), of(&hours[1..3]));
+    assert_eq!(hour_work::waiting(&mut tx).await.unwrap(), 4);
+    assert!(!hour_work::take(&mut tx, node.key, hours[4]).await.unwrap(), "taken before");
+    hour_work::add(&mut tx, node.key, &hours[..1], WorkReason::Again).await.unwrap();
+    assert_eq!(hour_work::list(&mut tx, all, false, 10).await.unwrap(), of(&hours[1..4]));
+}
+
+#[tokio::test]
+async fn an_hour_that_data_is_being_written_to_is_not_taken_before_the_commit() {
+    let test = support::database().await;
+    let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
+    let mut first = test.db.begin(Scope::Ingest).await.unwrap();
+    hour_work::add(&mut first, node.key, &[HOUR], WorkReason::Data).await.unwrap();
+    first.commit().await.unwrap();
+
+    let mut writer = test.db.begin(Scope::Ingest).await.unwrap();
+    hour_work::add(&mut writer, node.key, &[HOUR], WorkReason::Data).await.unwrap();
+    let mut job = test.db.begin(Scope::Worker).await.unwrap();
+    assert!(!hour_work::take(&mut job, node.key, HOUR).await.unwrap(), "its data is not visible yet");
+    writer.commit().await.unwrap();
+    assert!(hour_work::take(&mut job, node.key, HOUR).await.unwrap());
 }

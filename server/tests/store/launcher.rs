@@ -87,7 +87,7 @@ async fn a_postmaster_that_was_left_behind_is_stopped_and_its_rows_are_there() {
     start(base.path()).await.unwrap().stop().await.unwrap();
     let data = base.path().join("postgres/data");
     let owner = fs::metadata(&data).unwrap();
-    let mut command = Command::new(Binaries::find(None).unwrap().program("postgres"));
+    let mut command = Command::new(Binaries::find(None, base.path()).unwrap().program("postgres"));
     command.arg("-D").arg(&data).args(["-c", "listen_addresses=", "-c"]);
     command.arg(format!("unix_socket_directories={}", base.path().join("postgres/run").display()));
     command.current_dir("/").stdout(Stdio::null()).stderr(Stdio::null());
@@ -159,6 +159,36 @@ async fn a_postgres_that_cannot_start_says_why() {
     fs::write(settings, "no_such_setting = 1\n").unwrap();
     let refused = start(base.path()).await.unwrap_err().to_string();
     assert!(refused.contains("no_such_setting"), "{refused}");
+}
+
+/// A server whose umask closes everything that it makes to others. As root, PostgreSQL has to walk
+/// there as another account all the same.
+#[tokio::test]
+async fn a_closed_umask_does_not_close_the_way_to_the_data() {
+    let base = fixture::base_dir();
+    let data_dir = base.path().join("made/by the server");
+    let mut server = Command::new("sh")
+        .args(["-c", "umask 077; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_leasewatch-server")])
+        .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+        .arg(&data_dir)
+        .env_remove("DATABASE_URL")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = Vec::new();
+    for line in BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok) {
+        said.push(line);
+        if said.last().is_some_and(|line| line.contains("serving")) {
+            break;
+        }
+    }
+    let mode = |path: &str| fs::metadata(data_dir.join(path)).map(|found| found.mode() & 0o777);
+    let modes =
+        ["..", ".", "postgres", "postgres/run", "postgres/data"].map(|path| mode(path).ok());
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(said.last().is_some_and(|line| line.contains("serving")), "{said:#?}");
+    assert_eq!(modes, [0o711, 0o711, 0o711, 0o700, 0o700].map(Some));
 }
 
 #[tokio::test]

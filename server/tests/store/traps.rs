@@ -47,7 +47,7 @@ async fn a_tenant_reads_its_own_rows_and_no_others() {
     assert_eq!(node::list(&mut tx).await.unwrap(), std::slice::from_ref(&mine));
     assert_eq!(tenant::list(&mut tx).await.unwrap().len(), 1);
     assert_eq!(event::recent(&mut tx, 10).await.unwrap().len(), 1);
-    assert_eq!(hour::page(&mut tx, (HOUR, HOUR.next()), None, 10).await.unwrap().len(), 1);
+    assert_eq!(hour::page(&mut tx, (HOUR, HOUR.next()), None, None, 10).await.unwrap().len(), 1);
     assert_eq!(heads(&mut tx, mine.key, period).await.unwrap().len(), 1);
     // By name or by number, what is not yours is not there.
     assert_eq!(node::by_public_id(&mut tx, theirs.id).await.unwrap(), None);

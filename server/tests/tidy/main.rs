@@ -9,6 +9,7 @@ mod crates;
 mod docs;
 mod modules;
 mod names;
+mod scripts;
 mod text;
 mod tree;
 mod web;

@@ -21,6 +21,10 @@ pub(crate) struct SourceFile {
 }
 
 impl SourceFile {
+    pub(crate) fn new(path: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { path: path.into(), text: text.into(), code: OnceLock::new() }
+    }
+
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
@@ -114,7 +118,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) {
             // Pictures and other bytes are no text and have no rules here.
             let Ok(text) = fs::read_to_string(entry.path()) else { continue };
             let path = relative(root, &entry.path());
-            files.push(SourceFile { path, text, code: OnceLock::new() });
+            files.push(SourceFile::new(path, text));
         }
     }
 }

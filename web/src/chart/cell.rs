@@ -25,6 +25,10 @@ pub struct Cell {
     /// Unmeasured enrolled time by cause, `enrolled_ms - measured_ms` in all.
     #[serde(serialize_with = "wire::gaps")]
     pub gaps: Vec<(GapCause, i64)>,
+    /// Time in which readings of a GPU under work stood still: a stuck or made-up source.
+    pub frozen_ms: i64,
+    /// Measured time whose clock was off by 0.5 to 5 s.
+    pub clock_flagged_ms: i64,
     /// Whether the record may still change.
     #[serde(serialize_with = "wire::hour_state")]
     pub state: HourState,
@@ -43,6 +47,8 @@ impl Cell {
             measured_ms: record.measured_ms(),
             enrolled_ms: record.enrolled_ms,
             gaps: record.gaps.iter().collect(),
+            frozen_ms: record.frozen_ms,
+            clock_flagged_ms: record.clock_flagged_ms,
             state,
             origin: record.origin,
         }
@@ -71,21 +77,14 @@ impl Cell {
             .then(|| format::div_half_even(self.busy_pct_ms.into(), self.measured_ms.into()))
     }
 
-    /// Everything the cell shows, as lines of text: local time, mean, coverage, causes, state.
+    /// Everything the cell shows, as lines of text: local time, mean, coverage, causes, doubts,
+    /// state.
     #[must_use]
     pub fn describe(&self, zone: Zone, language: Language) -> String {
-        let when = phrase::cell_when(
-            language,
-            format::day(self.period.start, zone, language),
-            format::clock(self.period.end, zone),
-            format::offset(self.period.start, zone),
-            format::clock(self.period.start, zone),
-        );
-        let mut lines = vec![when];
         if self.enrolled_ms <= 0 {
-            lines.push(Text::CellNotEnrolled.words(language).to_owned());
-            return lines.join("\n");
+            return not_enrolled(self.period, zone, language);
         }
+        let mut lines = vec![when(self.period, zone, language)];
         let sums = self.measured();
         lines.push(phrase::cell_mean(language, sums.mean().text(language)));
         lines.push(phrase::cell_coverage(language, sums.coverage().text(language)));
@@ -99,6 +98,7 @@ impl Cell {
                 Quantity::duration_ms(*ms).text(language),
             ));
         }
+        lines.extend(self.doubts(language));
         let state = names::hour_state(self.state).words(language);
         lines.push(match names::origin_mark(self.origin) {
             Some(mark) => phrase::cell_state_origin(language, mark.words(language), state),
@@ -106,6 +106,30 @@ impl Cell {
         });
         lines.join("\n")
     }
+
+    /// Why measured time should be believed less, one line each.
+    fn doubts(&self, language: Language) -> impl Iterator<Item = String> {
+        let length = |ms| (ms > 0).then(|| Quantity::duration_ms(ms).text(language));
+        let frozen = length(self.frozen_ms).map(|length| phrase::cell_frozen(language, length));
+        let clock = length(self.clock_flagged_ms)
+            .map(|length| phrase::cell_clock_flagged(language, length));
+        frozen.into_iter().chain(clock)
+    }
+}
+
+/// Lines of text for time in which the node was not enrolled.
+pub(super) fn not_enrolled(period: Period, zone: Zone, language: Language) -> String {
+    [when(period, zone, language), Text::CellNotEnrolled.words(language).to_owned()].join("\n")
+}
+
+fn when(period: Period, zone: Zone, language: Language) -> String {
+    phrase::cell_when(
+        language,
+        format::day(period.start, zone, language),
+        format::clock(period.end, zone),
+        format::offset(period.start, zone),
+        format::clock(period.start, zone),
+    )
 }
 
 /// A colour step of the busy share. Six, so that neighbours stay distinct in print and for every
@@ -150,6 +174,8 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use leasewatch_core::id::GpuUuid;
+    use leasewatch_core::time::{HOUR_MS, Hour};
 
     #[test]
     fn steps_begin_where_they_say() {
@@ -161,5 +187,27 @@ mod tests {
         assert_eq!(class(79_999, 1_000), Some("b4"));
         assert_eq!(class(80_000, 1_000), Some("b5"));
         assert_eq!(class(100_000, 1_000), Some("b5"));
+    }
+
+    #[test]
+    fn a_cell_says_why_it_is_to_be_doubted() {
+        let mut record =
+            HourRecord::empty(Hour(0), GpuUuid::new("GPU-1").unwrap(), Origin::Measured);
+        record.enrolled_ms = HOUR_MS;
+        record.histogram.add(97, HOUR_MS);
+        let lines = |record: &HourRecord, language| {
+            Cell::of_record(record, HourState::Sealed).describe(Zone::UTC, language)
+        };
+        let plain = lines(&record, Language::En);
+        assert!(!plain.contains("did not move") && !plain.contains("clock"), "{plain}");
+        record.frozen_ms = 26 * 60_000;
+        record.clock_flagged_ms = 9 * 60_000;
+        let doubted = lines(&record, Language::En);
+        let frozen = "\nvalues did not move for 26 min: stuck or made up\n";
+        assert!(doubted.replace('\u{202f}', " ").contains(frozen), "{doubted}");
+        let clock = "\nclock of the node off by 0.5 to 5 s for 9 min\n";
+        assert!(doubted.replace('\u{202f}', " ").contains(clock), "{doubted}");
+        let chinese = lines(&record, Language::ZhCn);
+        assert!(chinese.contains("没有变化") && chinese.contains("节点时钟"), "{chinese}");
     }
 }

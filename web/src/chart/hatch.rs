@@ -1,14 +1,12 @@
-//! Patterns for time without a measurement and for data that was not measured by the agent.
+//! Patterns for time without a measurement.
 //!
 //! Fifteen causes cannot be told apart at this size, so causes of a kind share a pattern and the
 //! text beside the pointer names the cause. Patterns differ in shape, not only in colour.
 
 use leasewatch_core::metering::GapCause;
-use leasewatch_core::segment::Origin;
 
-use crate::i18n::{Language, Text};
+use crate::i18n::Text;
 use crate::markup::{Markup, Writer};
-use crate::names;
 
 /// A pattern of missing time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,57 +98,31 @@ impl Hatch {
     }
 }
 
-/// The value of a `fill` attribute that marks an origin; measured data carries no mark.
-pub(crate) fn origin_fill(origin: Origin) -> Option<&'static str> {
-    match origin {
-        Origin::Measured => None,
-        Origin::Simulated => Some("url(#o-simulated)"),
-        Origin::Imported => Some("url(#o-imported)"),
-    }
-}
-
 /// Definitions of every pattern, once per page, before the first chart.
 #[must_use]
-pub fn patterns(language: Language) -> Markup {
+pub fn patterns() -> Markup {
     let mut out = Writer::default();
     out.open("svg", &[("class", &"defs"), ("width", &0), ("height", &0), ("aria-hidden", &"true")]);
     out.open("defs", &[]);
     for hatch in Hatch::ALL {
         let (size, path) = hatch.tile();
-        pattern_open(&mut out, hatch.id(), (size, size));
+        out.open(
+            "pattern",
+            &[
+                ("id", &hatch.id()),
+                ("width", &size),
+                ("height", &size),
+                ("patternUnits", &"userSpaceOnUse"),
+            ],
+        );
         out.empty("rect", &[("class", &"h-bg"), ("width", &size), ("height", &size)]);
         let class = format!("h-ink {}", hatch.id());
         out.empty("path", &[("class", &class), ("d", &path)]);
         out.close("pattern");
     }
-    for origin in [Origin::Simulated, Origin::Imported] {
-        origin_pattern(&mut out, origin, language);
-    }
     out.close("defs");
     out.close("svg");
     out.finish()
-}
-
-/// The origin's word again and again, so that no cut of a strip loses it.
-fn origin_pattern(out: &mut Writer, origin: Origin, language: Language) {
-    let Some(mark) = names::origin_mark(origin) else { return };
-    let width = match language {
-        Language::En => 74,
-        Language::ZhCn => 40,
-    };
-    let id = format!("o-{}", origin.name());
-    pattern_open(out, &id, (width, 10));
-    let class = format!("o-bg {id}");
-    out.empty("rect", &[("class", &class), ("width", &width), ("height", &10)]);
-    out.element("text", &[("class", &"o-ink"), ("x", &4), ("y", &8)], mark.words(language));
-    out.close("pattern");
-}
-
-fn pattern_open(out: &mut Writer, id: &str, (width, height): (i64, i64)) {
-    out.open(
-        "pattern",
-        &[("id", &id), ("width", &width), ("height", &height), ("patternUnits", &"userSpaceOnUse")],
-    );
 }
 
 #[cfg(test)]
@@ -159,10 +131,8 @@ mod tests {
 
     #[test]
     fn every_fill_is_defined_once() {
-        let svg = patterns(Language::En);
-        let fills = Hatch::ALL.map(Hatch::fill).into_iter();
-        for fill in fills.chain(["url(#o-simulated)", "url(#o-imported)"]) {
-            let id = fill.trim_start_matches("url(#").trim_end_matches(')');
+        let svg = patterns();
+        for id in Hatch::ALL.map(Hatch::id) {
             assert_eq!(svg.as_str().matches(&format!("id=\"{id}\"")).count(), 1, "{id}");
         }
     }

@@ -1,21 +1,23 @@
 //! What colours and patterns mean, once per page.
 
-use leasewatch_core::metering::GapCause;
+use leasewatch_core::metering::{GapCause, HourState};
 
 use super::cell::{Cell, Step};
 use super::hatch::Hatch;
+use super::record_line;
 use crate::format::Quantity;
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
+use crate::names;
 
-/// The legend for some cells: every colour step, and the patterns that occur. Its entries name
-/// the causes behind a pattern.
+/// The legend for some cells: every colour step, the patterns that occur, each with the causes
+/// behind it, and the marks of the states that occur.
 #[must_use]
 pub fn legend<'a>(cells: impl IntoIterator<Item = &'a Cell>, language: Language) -> Markup {
     let mut hatches: Vec<Hatch> = Vec::new();
-    let mut has_unenrolled = false;
-    for cell in cells {
-        has_unenrolled |= cell.enrolled_ms <= 0;
+    let mut states: Vec<HourState> = Vec::new();
+    for cell in cells.into_iter().filter(|cell| cell.enrolled_ms > 0) {
+        states.push(cell.state);
         let causes = cell.gaps.iter().filter(|(_, ms)| *ms > 0);
         hatches.extend(causes.map(|(cause, _)| Hatch::of(*cause)));
     }
@@ -31,8 +33,10 @@ pub fn legend<'a>(cells: impl IntoIterator<Item = &'a Cell>, language: Language)
         let words = hatch.text().words(language);
         swatch(&mut out, ("gap", Some(hatch.fill())), words, Some(&causes));
     }
-    if has_unenrolled {
-        swatch(&mut out, ("none", None), Text::CellNotEnrolled.words(language), None);
+    for state in [HourState::Sealed, HourState::Provisional, HourState::Open] {
+        if states.contains(&state) {
+            state_mark(&mut out, state, language);
+        }
     }
     out.close("ul");
     out.finish()
@@ -48,8 +52,7 @@ fn step_words(step: Step, language: Language) -> String {
 
 fn causes_of(hatch: Hatch, language: Language) -> String {
     let causes = GapCause::ALL.into_iter().filter(|cause| Hatch::of(*cause) == hatch);
-    let words: Vec<&str> =
-        causes.map(|cause| crate::names::gap_cause(cause).words(language)).collect();
+    let words: Vec<&str> = causes.map(|cause| names::gap_cause(cause).words(language)).collect();
     words.join(Text::ListSeparator.words(language))
 }
 
@@ -71,5 +74,14 @@ fn swatch(
     }
     out.close("svg");
     out.text(words);
+    out.close("li");
+}
+
+fn state_mark(out: &mut Writer, state: HourState, language: Language) {
+    out.open("li", &[]);
+    out.open("svg", &[("width", &18), ("height", &12), ("aria-hidden", &"true")]);
+    record_line::draw(out, state, &["0", "9", "18"].map(str::to_owned), 4);
+    out.close("svg");
+    out.text(names::hour_state(state).words(language));
     out.close("li");
 }

@@ -68,8 +68,7 @@ impl LineChart<'_> {
         let frame = Frame { period: self.period, x: plot, y: (HEIGHT - BOTTOM, TOP), range };
         let mut out = Writer::default();
         let view_box = format!("0 0 {WIDTH} {HEIGHT}");
-        out.open("svg", &[("class", &"line"), ("role", &"img"), ("viewBox", &view_box)]);
-        out.element("title", &[], self.title);
+        out.open_chart(self.title, &[("class", &"line"), ("viewBox", &view_box)]);
         for tick in &ticks {
             let y = frame.y_of(*tick);
             out.empty(
@@ -86,7 +85,7 @@ impl LineChart<'_> {
         }
         self.hatch_gaps(&mut out, frame, (zone, language));
         draw(&mut out, &points, frame);
-        out.close("svg");
+        out.close_chart();
         out.finish()
     }
 
@@ -129,10 +128,9 @@ pub fn sparkline(points: &[Point], period: Period, title: &str) -> Markup {
     let low = bands.iter().map(|band| band.min).min().unwrap_or(0).min(0);
     let high = bands.iter().map(|band| band.max).max().unwrap_or(1).max(low + 1);
     let mut out = Writer::default();
-    out.open("svg", &[("class", &"spark"), ("role", &"img"), ("viewBox", &"0 0 120 24")]);
-    out.element("title", &[], title);
+    out.open_chart(title, &[("class", &"spark"), ("viewBox", &"0 0 120 24")]);
     draw(&mut out, &points, Frame { period, x: (0, 120), y: (23, 1), range: (low, high) });
-    out.close("svg");
+    out.close_chart();
     out.finish()
 }
 

@@ -5,22 +5,18 @@
 //! is hatched is not known, what is empty was not enrolled or has not come yet. Height and colour
 //! say the same, so neither is needed alone.
 
-use leasewatch_core::metering::HourState;
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{Period, Zone};
 
 use super::axis::time_ticks;
 use super::cell::Cell;
-use super::hatch::{Hatch, origin_fill};
+use super::hatch::Hatch;
+use super::{origin_band, record_line};
 use crate::i18n::Language;
 use crate::markup::{Markup, Milli, Writer};
 
 /// Height of the columns, in pixels.
 const COLUMNS: i64 = 28;
-/// Height of the line under them that says whether the record can still change.
-const RECORD: i64 = 3;
-/// Height of the origin's band, where there is one.
-const BAND: i64 = 11;
 
 /// One GPU over a stretch of time.
 #[derive(Debug, Clone, Copy)]
@@ -36,16 +32,13 @@ pub struct Strip<'a> {
 }
 
 impl Strip<'_> {
-    /// The strip as SVG that fills its container's width.
+    /// The strip as SVG that fills its container's width, and the band of its origin.
     #[must_use]
-    pub fn svg(&self, zone: Zone, language: Language) -> Markup {
-        let band = origin_fill(self.origin);
-        let height = COLUMNS + RECORD + band.map_or(0, |_| BAND);
+    pub fn markup(&self, zone: Zone, language: Language) -> Markup {
+        let name = origin_band::named(self.title, self.origin, language);
         let mut out = Writer::default();
-        let attributes: &[(&str, &dyn std::fmt::Display)] =
-            &[("class", &"strip"), ("role", &"img"), ("width", &"100%"), ("height", &height)];
-        out.open("svg", attributes);
-        out.element("title", &[], self.title);
+        let height = COLUMNS + record_line::HEIGHT;
+        out.open_chart(&name, &[("class", &"strip"), ("width", &"100%"), ("height", &height)]);
         out.empty(
             "line",
             &[("class", &"base"), ("x2", &"100%"), ("y1", &COLUMNS), ("y2", &COLUMNS)],
@@ -54,11 +47,8 @@ impl Strip<'_> {
             self.cell(&mut out, cell, (zone, language));
         }
         self.record_lines(&mut out);
-        if let Some(fill) = band {
-            let y = COLUMNS + RECORD;
-            out.empty("rect", &[("y", &y), ("width", &"100%"), ("height", &BAND), ("fill", &fill)]);
-        }
-        out.close("svg");
+        out.close_chart();
+        origin_band::origin_band(&mut out, self.origin, language);
         out.finish()
     }
 
@@ -86,33 +76,13 @@ impl Strip<'_> {
         out.close("g");
     }
 
-    /// A line under each run of cells whose record is sealed, a dotted one where it is written
-    /// but can still change.
     fn record_lines(&self, out: &mut Writer) {
-        let recorded = self.cells.iter().filter(|cell| cell.enrolled_ms > 0);
-        let mut runs: Vec<(HourState, Period)> = Vec::new();
-        for cell in recorded {
-            match runs.last_mut() {
-                Some((state, run)) if *state == cell.state && run.end == cell.period.start => {
-                    run.end = cell.period.end;
-                }
-                _ => runs.push((cell.state, cell.period)),
-            }
-        }
-        let y = Milli(COLUMNS * 1_000 + 2_000);
-        for (state, period) in runs {
-            let class = match state {
-                HourState::Open => continue,
-                HourState::Provisional => "provisional",
-                HourState::Sealed => "sealed",
-            };
-            if let Some((x, width)) = self.place(period) {
-                let (x1, x2) = (percent(x), percent(x + width));
-                out.empty(
-                    "line",
-                    &[("class", &class), ("x1", &x1), ("x2", &x2), ("y1", &y), ("y2", &y)],
-                );
-            }
+        for (state, period) in record_line::runs(self.cells) {
+            let Some((x, width)) = self.place(period) else { continue };
+            // The hour that goes on is a sliver at first; its ring must not be cut at the edge.
+            let middle = (x + width / 2).clamp(1_000, 99_000);
+            let span = [percent(x), percent(middle), percent(x + width)];
+            record_line::draw(out, state, &span, COLUMNS);
         }
     }
 
@@ -201,7 +171,7 @@ fn height_of(part: i64, whole: i64) -> i64 {
 mod tests {
     use super::*;
     use crate::chart::Step;
-    use leasewatch_core::metering::GapCause;
+    use leasewatch_core::metering::{GapCause, HourState};
     use leasewatch_core::time::{HOUR_MS, Timestamp};
 
     fn cell(hour: i64, measured_ms: i64, gaps: Vec<(GapCause, i64)>) -> Cell {
@@ -214,6 +184,8 @@ mod tests {
             measured_ms,
             enrolled_ms,
             gaps,
+            frozen_ms: 0,
+            clock_flagged_ms: 0,
             state,
             origin,
         }
@@ -221,13 +193,13 @@ mod tests {
 
     fn svg(cells: &[Cell], origin: Origin) -> String {
         let period = Period::new(Timestamp(0), Timestamp(24 * HOUR_MS));
-        Strip { title: "GPU", period, cells, origin }.svg(Zone::UTC, Language::En).to_string()
+        Strip { title: "GPU", period, cells, origin }.markup(Zone::UTC, Language::En).to_string()
     }
 
     #[test]
     fn nothing_draws_nothing() {
         let svg = svg(&[], Origin::Measured);
-        assert!(!svg.contains("<rect") && svg.contains("<title>GPU</title>"));
+        assert!(!svg.contains("<rect") && svg.contains("aria-label=\"GPU\""));
     }
 
     #[test]
@@ -262,8 +234,27 @@ mod tests {
     #[test]
     fn data_that_was_not_measured_carries_a_band() {
         let cells = [cell(0, HOUR_MS, Vec::new())];
-        assert!(!svg(&cells, Origin::Measured).contains("url(#o-"));
-        assert!(svg(&cells, Origin::Simulated).contains("url(#o-simulated)"));
-        assert!(svg(&cells, Origin::Imported).contains("url(#o-imported)"));
+        let measured = svg(&cells, Origin::Measured);
+        assert!(!measured.contains("origin-band") && measured.contains("aria-label=\"GPU\""));
+        for (origin, words) in [(Origin::Simulated, "SIMULATED"), (Origin::Imported, "IMPORTED")] {
+            let svg = svg(&cells, origin);
+            assert!(svg.contains(&format!("class=\"origin-band {}\"", origin.name())));
+            assert!(svg.contains(&format!("aria-label=\"GPU, {words}\"")), "{svg}");
+            assert!(svg.matches(words).count() > 20);
+        }
+    }
+
+    #[test]
+    fn the_record_is_sealed_then_provisional_then_open() {
+        let states =
+            [HourState::Sealed, HourState::Sealed, HourState::Provisional, HourState::Open];
+        let cells: Vec<Cell> = (0..)
+            .zip(states)
+            .map(|(hour, state)| Cell { state, ..cell(hour, HOUR_MS, Vec::new()) })
+            .collect();
+        let svg = svg(&cells, Origin::Measured);
+        assert!(svg.contains(r#"<line class="sealed" x1="0%" x2="8.333%""#), "{svg}");
+        assert!(svg.contains(r#"<line class="provisional" x1="8.333%" x2="12.5%""#), "{svg}");
+        assert_eq!(svg.matches(r#"<circle class="open""#).count(), 1);
     }
 }

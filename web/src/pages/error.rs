@@ -15,6 +15,8 @@ pub struct ErrorView {
     /// What kind of problem.
     #[serde(rename = "type")]
     pub problem: Problem,
+    /// The kind in English words, the same for each occurrence.
+    pub title: &'static str,
     /// What exactly, such as the name of a parameter; never an internal message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
@@ -37,6 +39,17 @@ pub enum Problem {
     Internal,
 }
 
+impl Problem {
+    fn title(self) -> Text {
+        match self {
+            Self::NotFound => Text::ErrorNotFound,
+            Self::BadRequest => Text::ErrorBadRequest,
+            Self::Unavailable => Text::ErrorUnavailable,
+            Self::Internal => Text::ErrorInternal,
+        }
+    }
+}
+
 impl ErrorView {
     /// The problem with its usual status.
     #[must_use]
@@ -47,7 +60,7 @@ impl ErrorView {
             Problem::Unavailable => 503,
             Problem::Internal => 500,
         };
-        Self { status, problem, detail }
+        Self { status, problem, title: problem.title().words(Language::En), detail }
     }
 
     /// An address that leads nowhere.
@@ -74,12 +87,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn title(&self) -> &'static str {
-        self.cx.t(match self.view.problem {
-            Problem::NotFound => Text::ErrorNotFound,
-            Problem::BadRequest => Text::ErrorBadRequest,
-            Problem::Unavailable => Text::ErrorUnavailable,
-            Problem::Internal => Text::ErrorInternal,
-        })
+        self.cx.t(self.view.problem.title())
     }
 
     fn advice(&self) -> &'static str {

@@ -5,6 +5,7 @@ use leasewatch_core::segment::Event;
 use leasewatch_core::time::{HOUR_MS, Period, Timestamp, Zone};
 use serde::Serialize;
 
+use super::export::Export;
 use super::{GpuRow, NodeName, NodeStatus};
 use crate::chart::{self, Cell, HourGrid, Strip, time_scale};
 use crate::context::{Context, Formula, SUGGESTED_ZONES};
@@ -14,7 +15,7 @@ use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
 use crate::markup::Markup;
 use crate::names;
-use crate::path::{self, Route, pattern::HOURS_CSV};
+use crate::path::{self, Route};
 use crate::wire;
 
 /// Everything a node's page shows.
@@ -144,6 +145,29 @@ impl Page<'_> {
         live::figures(&gpu.row.live, self.cx.language)
     }
 
+    /// Words in place of live values that will not come again, and the columns they span.
+    fn ended(&self, gpu: &NodeGpu) -> Option<(String, usize)> {
+        let span = gpu.row.ended_columns(self.view.status.standing)?;
+        let words = self.view.ended_at.map_or_else(
+            || self.cx.t(Text::NodeOver).to_owned(),
+            |at| {
+                let date = format::local_date(at, self.cx.zone, self.cx.language);
+                phrase::node_over_on(self.cx.language, date)
+            },
+        );
+        Some((words, span))
+    }
+
+    fn has_day(&self, gpu: &NodeGpu) -> bool {
+        gpu.row.has_day(self.view.status.standing)
+    }
+
+    /// GPUs with a record in the week, or those without.
+    fn gpus(&self, with_record: bool) -> Vec<&NodeGpu> {
+        let wanted = |gpu: &&NodeGpu| super::has_record(&gpu.hours) == with_record;
+        self.view.gpus.iter().filter(wanted).collect()
+    }
+
     fn scale(&self) -> Markup {
         time_scale(self.day, self.cx.zone)
     }
@@ -163,7 +187,7 @@ impl Page<'_> {
             cells: &gpu.row.strip,
             origin: self.view.name.origin,
         };
-        strip.svg(self.cx.zone, language)
+        strip.markup(self.cx.zone, language)
     }
 
     fn grid(&self, gpu: &NodeGpu) -> Markup {
@@ -179,9 +203,13 @@ impl Page<'_> {
             period: self.view.week,
             cells: &gpu.hours,
             origin: self.view.name.origin,
+            enrolled: Period::new(
+                self.view.enrolled_at,
+                self.view.ended_at.unwrap_or(Timestamp::MAX),
+            ),
             now: self.cx.now,
         };
-        grid.svg(self.cx.zone, self.cx.language)
+        grid.markup(self.cx.zone, self.cx.language)
     }
 
     fn legend(&self) -> Markup {
@@ -278,27 +306,8 @@ impl Page<'_> {
         format::iso_date(self.view.week.start, self.cx.zone)
     }
 
-    fn week_last(&self) -> String {
-        format::iso_date(self.view.week.end.plus_ms(-1), self.cx.zone)
-    }
-
-    /// Names and URLs of ready-made exports.
-    fn exports(&self) -> Vec<(&'static str, String)> {
-        let (zone, now) = (self.cx.zone, self.cx.now);
-        let today = format::iso_date(now, zone);
-        let csv = |from: &str, to: &str| path::hours_csv(from, to, zone, Some(&self.view.name.id));
-        let mut out =
-            vec![(self.cx.t(Text::ExportWeek), csv(&self.week_value(), &self.week_last()))];
-        let days_ago = |days: i64| {
-            let noon = zone.day(now).map(|day| day.start.plus_ms(12 * HOUR_MS));
-            noon.map(|noon| format::iso_date(noon.plus_ms(-days * 24 * HOUR_MS), zone))
-        };
-        for (text, days) in
-            [(Text::ExportToday, 0), (Text::ExportThirty, 29), (Text::ExportNinety, 89)]
-        {
-            out.extend(days_ago(days).map(|from| (self.cx.t(text), csv(&from, &today))));
-        }
-        out
+    fn export(&self) -> Export<'_> {
+        Export { cx: self.cx, node: Some(&self.view.name.id), days: self.view.week }
     }
 
     fn event_words(&self, event: &Event) -> String {
@@ -354,5 +363,11 @@ impl NodeView {
     #[must_use]
     pub fn sample() -> Self {
         super::sample::node()
+    }
+
+    /// An imported record that ended in the middle of the week; one of its GPUs has no hours.
+    #[must_use]
+    pub fn ended_sample() -> Self {
+        super::sample::ended_node()
     }
 }

@@ -4,6 +4,7 @@ use askama::Template;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use serde::Serialize;
 
+use super::export::Export;
 use super::{GpuRow, NodeName, NodeStatus};
 use crate::chart::{self, Cell, Strip, time_scale};
 use crate::context::{Context, Formula, SUGGESTED_ZONES};
@@ -12,7 +13,7 @@ use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
 use crate::markup::Markup;
 use crate::names::Standing;
-use crate::path::Route;
+use crate::path::{self, Route};
 use crate::wire;
 
 /// Everything the overview shows.
@@ -215,6 +216,15 @@ impl Page<'_> {
         live::figures(&gpu.live, self.cx.language)
     }
 
+    /// Words in place of live values that will not come again, and the columns they span.
+    fn ended(&self, node: &NodeLane, gpu: &GpuRow) -> Option<(&'static str, usize)> {
+        gpu.ended_columns(node.status.standing).map(|span| (self.cx.t(Text::NodeOver), span))
+    }
+
+    fn has_day(&self, node: &NodeLane, gpu: &GpuRow) -> bool {
+        gpu.has_day(node.status.standing)
+    }
+
     fn standing(&self, status: &NodeStatus) -> String {
         live::standing_text(status.standing, self.cx.language)
     }
@@ -230,7 +240,7 @@ impl Page<'_> {
         );
         let strip =
             Strip { title: &title, period: self.period, cells: &gpu.strip, origin: node.origin };
-        strip.svg(self.cx.zone, language)
+        strip.markup(self.cx.zone, language)
     }
 
     fn legend(&self) -> Markup {
@@ -274,6 +284,12 @@ impl Page<'_> {
             Subject::GpuLost | Subject::CollectorStalled | Subject::Xid { .. } => "fault",
             Subject::NodeUnknown { .. } | Subject::LowCoverage { .. } => "notice",
         }
+    }
+
+    /// `None` only at the ends of the calendar, where there is no week.
+    fn export(&self) -> Option<Export<'_>> {
+        let days = path::week(None, self.cx.zone, self.cx.now)?;
+        Some(Export { cx: self.cx, node: None, days })
     }
 
     fn gpu_label(&self, number: &u16) -> String {

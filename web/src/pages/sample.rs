@@ -76,7 +76,20 @@ fn cell(habit: Habit, seed: i64, hour: Hour, origin: Origin) -> Cell {
         _ => HourState::Sealed,
     };
     let busy_pct_ms = busy_pct * measured_ms;
-    Cell { period: hour.period(), busy_pct_ms, measured_ms, enrolled_ms, gaps, state, origin }
+    let flagged_ms = |at: i64, ms: i64| {
+        if habit == Habit::Rough && before_end == at { ms.min(measured_ms) } else { 0 }
+    };
+    Cell {
+        period: hour.period(),
+        busy_pct_ms,
+        measured_ms,
+        enrolled_ms,
+        frozen_ms: flagged_ms(5, 1_560_000),
+        clock_flagged_ms: flagged_ms(6, 540_000),
+        gaps,
+        state,
+        origin,
+    }
 }
 
 fn live(habit: Habit, seed: i64) -> LiveValues {
@@ -226,8 +239,10 @@ fn attention(train: &NodeLane, rough: &NodeLane) -> Vec<Attention> {
 
 fn setup() -> Setup {
     Setup {
-        agent_command: "leasewatch-agent --server http://127.0.0.1:7443 --provider demo".to_owned(),
-        import_command: "leasewatch-agent import --server http://127.0.0.1:7443 gpu-log.csv"
+        agent_command: "leasewatch-agent run --server http://127.0.0.1:7443 --name my-node"
+            .to_owned(),
+        import_command: "leasewatch-server import nvidia-smi FILE --node my-node \
+            --server http://127.0.0.1:7443"
             .to_owned(),
     }
 }
@@ -287,6 +302,38 @@ pub(super) fn node() -> NodeView {
         events: node_events(),
         events_left_out: 12,
     }
+}
+
+pub(super) fn ended_node() -> NodeView {
+    let mut view = node();
+    let ended_at = view.week.start.plus_ms(2 * DAY_MS + 9 * HOUR_MS + 1_800_000);
+    view.name = name('5', "lab-archive", Origin::Imported);
+    view.status = NodeStatus { standing: Standing::Ended, last_heard_at: Some(ended_at) };
+    view.enrolled_at = view.week.start.plus_ms(20 * HOUR_MS);
+    view.ended_at = Some(ended_at);
+    view.host = None;
+    view.agent = AgentHealth {
+        version: Some("0.1.0".to_owned()),
+        started_at: None,
+        clock_offset_us: Datum::NO_DATA,
+        clock_bound_us: Datum::NO_DATA,
+        backlog_ms: Datum::NO_DATA,
+        cadence_ms: Datum::Number(5_000),
+    };
+    let inside = Period::new(view.enrolled_at, ended_at.hour().start());
+    view.gpus.truncate(2);
+    for gpu in &mut view.gpus {
+        gpu.row.live = LiveValues::NONE;
+        gpu.row.strip.clear();
+        gpu.row.day = Measured::default();
+        gpu.hours.retain(|cell| inside.contains(cell.period.start) && gpu.row.number == 0);
+        for cell in &mut gpu.hours {
+            (cell.origin, cell.state) = (Origin::Imported, HourState::Sealed);
+        }
+    }
+    view.events.clear();
+    view.events_left_out = 0;
+    view
 }
 
 fn node_events() -> Vec<Event> {

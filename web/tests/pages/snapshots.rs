@@ -2,6 +2,7 @@
 
 use super::{context, samples};
 use leasewatch_web::Language;
+use leasewatch_web::pages::error::{ErrorView, Problem};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::OverviewView;
 use leasewatch_web::path::Route;
@@ -54,4 +55,17 @@ fn view_structs_serialise_with_names_and_iso_times() {
     assert_eq!(lost["gaps"]["gpu_lost"], lost["enrolled_ms"]);
     assert_eq!(node["gpus"][2]["live"]["busy_pct"]["missing"], "read_error");
     assert_eq!(node["events"][1]["kind"], "xid");
+}
+
+#[test]
+fn a_problem_body_has_the_members_of_its_standard() {
+    let view = ErrorView::new(Problem::BadRequest, Some("tz".to_owned()));
+    let body = serde_json::to_value(view).unwrap();
+    let expected = serde_json::json!({
+        "type": "urn:leasewatch:bad-request",
+        "title": "This address cannot be understood",
+        "status": 400,
+        "detail": "tz",
+    });
+    assert_eq!(body, expected);
 }

@@ -46,8 +46,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// Every reason.
-    pub const ALL: [Self; 5] =
-        [Self::Quota, Self::Refused, Self::Corrupt, Self::Fsync, Self::Lost];
+    pub const ALL: [Self; 5] = [Self::Quota, Self::Refused, Self::Corrupt, Self::Fsync, Self::Lost];
 
     /// `quota`, `refused`, `corrupt`, `fsync` or `lost`.
     #[must_use]

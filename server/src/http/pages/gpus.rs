@@ -17,6 +17,9 @@ use crate::live::{LiveGpu, NodeSnapshot};
 use crate::store::node::NodeRow;
 use crate::store::{StoreError, Tx, gpu, hour};
 
+/// A frame older than this is not "now".
+const LIVE_MS: u64 = leasewatch_core::delivery::LATE_AFTER_MS;
+
 /// A node with everything that pages show of it now.
 pub(in crate::http) struct NodeNow {
     pub(in crate::http) row: NodeRow,
@@ -55,7 +58,9 @@ impl NodeNow {
     /// "now".
     pub(in crate::http) fn live(&self, uuid: &GpuUuid) -> Option<&LiveGpu> {
         let heard = matches!(self.standing, Standing::Live(NodeState::Up | NodeState::Late));
-        let frame = self.snapshot.as_ref().filter(|_| heard)?.frame.as_ref()?;
+        let snapshot = self.snapshot.as_ref().filter(|_| heard)?;
+        let frame = snapshot.frame.as_ref()?;
+        snapshot.frame_age_ms.filter(|age| *age <= LIVE_MS)?;
         frame.gpus.iter().find(|gpu| gpu.uuid == *uuid)
     }
 }
@@ -154,6 +159,8 @@ fn merge(into: &mut Cell, other: &Cell) {
     into.busy_pct_ms += other.busy_pct_ms;
     into.measured_ms += other.measured_ms;
     into.enrolled_ms += other.enrolled_ms;
+    into.frozen_ms += other.frozen_ms;
+    into.clock_flagged_ms += other.clock_flagged_ms;
     into.origin = into.origin.max(other.origin);
     into.state = into.state.min(other.state);
     let mut gaps: BTreeMap<GapCause, i64> = into.gaps.iter().copied().collect();

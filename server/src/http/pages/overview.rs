@@ -21,8 +21,8 @@ use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::store::{Scope, StoreError, Tx, event, node};
 
-/// Events per node in which XIDs are looked for.
-const EVENTS: u32 = 500;
+/// The latest XIDs of a node that are counted; a storm shows at least as many.
+const EVENTS: u32 = 1_000;
 /// Below this coverage of the last 24 hours a node asks for attention, in percent.
 const LOW_COVERAGE_PCT: i64 = 80;
 
@@ -38,9 +38,13 @@ pub(in crate::http) async fn html(State(http): State<Http>, visit: Visit) -> Res
 }
 
 pub(in crate::http) async fn json(State(http): State<Http>, visit: Visit) -> Response {
-    match view(&http, visit.context.now).await {
+    let answer = async {
+        let context = visit.checked(Route::Overview)?;
+        Ok::<_, Fault>(view(&http, context.now).await?)
+    };
+    match answer.await {
         Ok(view) => Json(view).into_response(),
-        Err(error) => Fault::from(error).problem(),
+        Err(fault) => fault.problem(),
     }
 }
 
@@ -172,7 +176,8 @@ async fn attend(
     }
     let period = Period::new(now.plus_ms(-DAY_MS), now);
     let mut xids: BTreeMap<(Option<u16>, i64), (i64, Timestamp)> = BTreeMap::new();
-    for row in event::of_node(tx, node.row.key, period, EVENTS).await? {
+    let rows = event::before_of_kinds(tx, node.row.key, period.end, &["xid"], EVENTS).await?;
+    for row in rows.into_iter().filter(|row| period.contains(row.event.at)) {
         if let EventKind::Xid { code } = row.event.kind {
             let uuid = row.event.gpu.map(|gpu| gpu.to_string());
             let number = gpus.iter().find(|gpu| Some(&gpu.row.uuid) == uuid.as_ref());

@@ -176,20 +176,22 @@ pub async fn of_node(
     collect(rows.fetch_all(tx.connection()).await?)
 }
 
-/// Up to `limit` latest revisions of all nodes that the scope may see, of the hours `[from, to)`,
-/// in the order hour, node, slot, GPU, beginning after a cursor. For exports that must not hold
-/// everything at once.
+/// Up to `limit` latest revisions of the hours `[from, to)`, of one node or of all that the scope may
+/// see, in the order hour, node, slot, GPU, beginning after a cursor. For exports that must not
+/// hold everything at once.
 ///
 /// # Errors
 /// As [`current`].
 pub async fn page(
     tx: &mut Tx,
     (from, to): (Hour, Hour),
+    only: Option<NodeKey>,
     after: Option<&HourCursor>,
     limit: u32,
 ) -> Result<Vec<HourRow>, StoreError> {
     let first = HourCursor::first();
     let after = after.unwrap_or(&first);
+    let (only_tenant, only_node) = only.map(NodeKey::columns).unzip();
     let (tenant, node) = after.node.columns();
     let rows = sqlx::query_as!(
         Row,
@@ -198,6 +200,7 @@ pub async fn page(
         from hour_record
         where hour >= $1 and hour < $2 and hour >= $3
             and (hour, tenant_id, node_id, slot_no, gpu_uuid) > ($3, $4, $5, $6, $7)
+            and ($9::int is null or (tenant_id = $9 and node_id = $10))
         order by hour, tenant_id, node_id, slot_no, gpu_uuid, revision desc limit $8",
         hour_column(from)?,
         hour_column(to)?,
@@ -206,7 +209,9 @@ pub async fn page(
         node,
         after.slot,
         after.gpu,
-        i64::from(limit)
+        i64::from(limit),
+        only_tenant,
+        only_node
     );
     collect(rows.fetch_all(tx.connection()).await?)
 }

@@ -185,6 +185,26 @@ pub async fn blocks_of(
     .collect()
 }
 
+/// The end of the last segment that has a block of a slot.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn last_block_end(
+    tx: &mut Tx,
+    key: NodeKey,
+    slot: SlotNo,
+) -> Result<Option<Timestamp>, StoreError> {
+    let (tenant, node) = key.columns();
+    let end = sqlx::query_scalar!(
+        "select ended_at from segment_block
+        where tenant_id = $1 and node_id = $2 and slot_no = $3 order by ended_at desc limit 1",
+        tenant,
+        node,
+        slot_column(slot)?
+    );
+    Ok(end.fetch_optional(tx.connection()).await?.map(Timestamp))
+}
+
 /// The GPU that the last block of a slot before `at` was about.
 ///
 /// # Errors
