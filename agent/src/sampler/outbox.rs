@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use leasewatch_core::segment::EventKind;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::mpsc::error::TrySendError;
 
@@ -60,6 +61,7 @@ impl Outbox {
     pub(super) fn event(&mut self, mut event: EventObservation) {
         event.at_boot_ms = self.after_watermark(event.at_boot_ms.max(self.last_event_ms));
         self.last_event_ms = event.at_boot_ms;
+        log(&event);
         self.waiting.push_back(event);
         if self.waiting.len() > WAITING_MAX {
             self.waiting.pop_front();
@@ -86,6 +88,20 @@ impl Outbox {
                 return;
             }
         }
+    }
+}
+
+/// One line for each event, so that the agent's log tells what the page will. Texts in events are
+/// hostile; `Debug` escapes them.
+fn log(event: &EventObservation) {
+    let gpu = event.gpu.as_ref().map_or("", |gpu| gpu.as_str());
+    match &event.kind {
+        EventKind::NvmlUnavailable { nvml_code } => tracing::warn!(
+            nvml.code = nvml_code,
+            "NVML is not available: is NVIDIA's driver installed and loaded, and the library readable? trying again"
+        ),
+        kind if event.urgent => tracing::warn!(gpu.uuid = gpu, event = ?kind, "event"),
+        kind => tracing::info!(gpu.uuid = gpu, event = kind.name(), "event"),
     }
 }
 
