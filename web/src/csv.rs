@@ -364,9 +364,14 @@ mod tests {
         record.enrolled_ms = 3_600_000;
         record.gaps.add(GapCause::GpuLost, 3_600_000);
         let row = cells(&record, "node-1");
-        for column in
-            ["util_mean_ppm", "energy_mj", "ecc_uncorrected_aggregate", "row_hash", "gpu_model"]
-        {
+        for column in [
+            "util_mean_ppm",
+            "util_p99_pct",
+            "energy_mj",
+            "ecc_uncorrected_aggregate",
+            "row_hash",
+            "gpu_model",
+        ] {
             assert_eq!(cell(&row, column), "", "{column}");
         }
         assert_eq!(cell(&row, "coverage_ppm"), "0");

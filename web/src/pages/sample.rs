@@ -55,7 +55,7 @@ fn cell(habit: Habit, seed: i64, hour: Hour, origin: Origin) -> Cell {
         Habit::Rough if before_end == 8 => {
             vec![(GapCause::NodeReboot, 410_000), (GapCause::AgentRestart, 65_000)]
         }
-        Habit::Rough if (14..18).contains(&before_end) => gap(GapCause::NetUnreachable, length),
+        Habit::Rough if (13..18).contains(&before_end) => gap(GapCause::NetUnreachable, length),
         Habit::Rough if before_end == 18 => gap(GapCause::Unexplained, 1_260_000),
         Habit::Unreadable => gap(GapCause::Unsupported, length),
         _ if noise == 13 => gap(GapCause::AgentRestart, 41_000),
@@ -228,12 +228,12 @@ fn attention(train: &NodeLane, rough: &NodeLane) -> Vec<Attention> {
     let ago = |ms: i64| Some(NOW.plus_ms(-ms));
     let at =
         |lane: &NodeLane, gpu, at, subject| Attention { node: lane.name.clone(), gpu, at, subject };
-    let low = rough.gpus.first().map_or(Measured::default(), |gpu| gpu.day);
+    let low: Measured = rough.gpus.iter().map(|gpu| gpu.day).sum();
     vec![
         at(train, Some(2), ago(19_020_000), Subject::GpuLost),
         at(train, Some(2), ago(19_021_000), Subject::Xid { code: 79, count: 1 }),
         at(rough, None, ago(3_180_000), Subject::NodeUnknown { standing: rough.status.standing }),
-        at(rough, Some(0), None, Subject::LowCoverage { day: low }),
+        at(rough, None, None, Subject::LowCoverage { day: low }),
     ]
 }
 

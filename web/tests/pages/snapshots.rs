@@ -39,6 +39,17 @@ fn pages_in_both_languages() {
 }
 
 #[test]
+fn hours_are_offered_beside_every_table_of_hours() {
+    for (page, html) in samples(Language::En) {
+        let form = html.split_once("action=\"/hours.csv\"").map(|(_, after)| after);
+        assert_eq!(form.is_some(), matches!(page, "overview" | "node" | "ended"), "{page}");
+        let Some((form, _)) = form.and_then(|after| after.split_once("</form>")) else { continue };
+        assert_eq!(form.contains("name=\"node\""), page != "overview", "{page}");
+        assert!(form.contains("name=\"from\"") && form.contains("name=\"to\""), "{page}");
+    }
+}
+
+#[test]
 fn view_structs_serialise_with_names_and_iso_times() {
     let overview = serde_json::to_value(OverviewView::sample()).unwrap();
     let lane = &overview["tenants"][0]["providers"][2]["nodes"][0];
