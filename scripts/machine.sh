@@ -16,14 +16,17 @@ has_linker() {
   command -v cc >/dev/null && [ "$(cc -print-file-name=crt1.o 2>/dev/null)" != crt1.o ]
 }
 
-# PostgreSQL's server programs, where leasewatch-server looks for them.
-has_postgresql() {
+# Prints the folder of PostgreSQL's server programs, found as leasewatch-server finds it; fails
+# where there is none.
+postgresql_bin() {
   local directory
-  for directory in /usr/lib/postgresql/*/bin /usr/pgsql-*/bin; do
-    [ -x "$directory/initdb" ] && [ -x "$directory/postgres" ] && return
-  done
-  command -v initdb >/dev/null && command -v postgres >/dev/null
+  while read -r directory; do
+    [ -x "$directory/initdb" ] && [ -x "$directory/postgres" ] && echo "$directory" && return
+  done < <(ls -d /usr/lib/postgresql/*/bin /usr/pgsql-*/bin 2>/dev/null | sort -Vr)
+  directory=$(command -v initdb) && command -v postgres >/dev/null && dirname "$directory"
 }
+
+has_postgresql() { postgresql_bin >/dev/null; }
 
 find_cargo() {
   if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then

@@ -86,19 +86,16 @@ impl Places {
         if let Some(directory) = &self.given {
             return Binaries::in_directory(directory).into_iter().collect();
         }
-        let mut system: Vec<PathBuf> = Vec::new();
-        for (parent, prefix) in &self.system {
-            system.extend(versioned_directories(parent, prefix));
-        }
-        let mut found: Vec<Binaries> = system.iter().filter_map(in_directory).collect();
-        found.sort_by_key(|binaries| std::cmp::Reverse(binaries.major));
-        let path: Vec<PathBuf> =
-            std::env::split_paths(&self.path).filter(|directory| directory.is_absolute()).collect();
-        found.extend(path.iter().filter_map(in_directory));
+        let found = |directory: PathBuf| Binaries::in_directory(&directory);
+        let system = self.system.iter().flat_map(|(at, prefix)| versioned_directories(at, prefix));
+        let mut all: Vec<Binaries> = system.filter_map(found).collect();
+        all.sort_by_key(|binaries| std::cmp::Reverse(binaries.major));
+        let path = std::env::split_paths(&self.path).filter(|directory| directory.is_absolute());
+        all.extend(path.filter_map(found));
         // Its libraries are found from where the programs really lie, so links are followed here.
-        let cached = versioned_directories(&self.cache, "");
-        found.extend(cached.iter().flat_map(fs::canonicalize).filter_map(|d| in_directory(&d)));
-        found
+        let cached = versioned_directories(&self.cache, "").into_iter();
+        all.extend(cached.flat_map(fs::canonicalize).filter_map(found));
+        all
     }
 
     fn not_found(&self) -> EmbeddedError {
@@ -113,10 +110,6 @@ impl Places {
         );
         EmbeddedError::NotFound { searched }
     }
-}
-
-fn in_directory(directory: &PathBuf) -> Option<Binaries> {
-    Binaries::in_directory(directory)
 }
 
 /// `PARENT/PREFIXversion/bin`, the highest version first. What is no version, such as a folder that

@@ -35,7 +35,7 @@ use serde_json::Value;
 use crate::process::{RunningServer, data_dir, eventually};
 use agent::{Agent, scenario, write_scenario};
 use modes::Mode;
-use recorded::{Recorded, Row, Slot, all_hours, pages};
+use recorded::{Recorded, Row, Slot, all_hours, cells};
 
 /// Seconds of the scenario after which an agent that is to be restarted has recorded enough, and
 /// for which it runs again.
@@ -57,7 +57,7 @@ async fn each_mode_of_the_simulator_ends_in_a_cause_and_never_in_a_zero() {
     let mut played: Vec<Played> = modes.map(|mode| play(&server, data.path(), mode)).collect();
     let db = connect(data.path()).await;
 
-    restart_some(&server, &mut played);
+    restart_some(&mut played);
     let live = eventually("what each mode shows while it runs", || {
         let overview = server.json("/overview.json");
         let happened = wait_on(urgent_events(&db));
@@ -66,13 +66,10 @@ async fn each_mode_of_the_simulator_ends_in_a_cause_and_never_in_a_zero() {
     assert_live_readings(&live, &played);
     Agent::stop_all(played.iter_mut().map(|p| &mut p.agent).collect());
 
-    // Before the job that is told that the hour is over: pages show what is open by their own clock.
-    let mut pages = pages(&db, &server).await;
     close_hours(&db).await;
     let rows = all_hours(&server);
     for Played { mode, .. } in &played {
-        let page = pages.remove(mode.name).unwrap();
-        let recorded = Recorded::load(&db, &rows, page, mode.name).await;
+        let recorded = Recorded::load(&db, &server, &rows, mode.name).await;
         eprintln!("what was stored of {}", mode.name);
         check(mode, &recorded);
         (mode.check)(&recorded);
@@ -86,10 +83,9 @@ fn play(server: &RunningServer, folder: &Path, mode: Mode) -> Played {
 }
 
 impl Played {
-    /// Far enough, with a GPU that is read on a page.
-    fn is_recorded(&self, overview: &Value) -> bool {
-        let is_over = self.agent.scenario_second().is_some_and(|second| second >= self.until_s);
-        is_over && gpus_of(overview, self.mode.name).iter().any(|gpu| is_read(gpu))
+    /// Far enough. The second counts from the moment at which the agent opened NVML.
+    fn is_recorded(&self) -> bool {
+        self.agent.scenario_second().is_some_and(|second| second >= self.until_s)
     }
 
     fn shows_itself(&self, overview: &Value, happened: &HashSet<(String, &'static str)>) -> bool {
@@ -97,19 +93,16 @@ impl Played {
         let is_there = if self.mode.blind {
             node_of(overview, self.mode.name).is_some()
         } else {
-            self.is_recorded(overview)
+            node_of(overview, self.mode.name).is_some() && self.is_recorded()
         };
         is_there && event.is_none_or(|event| happened.contains(&event))
     }
 }
 
 /// Stops the agents that are to be restarted once they have recorded, and starts them again.
-fn restart_some(server: &RunningServer, played: &mut [Played]) {
+fn restart_some(played: &mut [Played]) {
     let mut some: Vec<&mut Played> = played.iter_mut().filter(|p| p.mode.restarts).collect();
-    eventually("agents to restart", || {
-        let overview = server.json("/overview.json");
-        some.iter().all(|p| p.is_recorded(&overview)).then_some(())
-    });
+    eventually("agents to restart", || some.iter().all(|p| p.is_recorded()).then_some(()));
     Agent::stop_all(some.iter_mut().map(|p| &mut p.agent).collect());
     for p in some {
         p.agent.start_again();
@@ -151,9 +144,13 @@ fn check(mode: &Mode, recorded: &Recorded) {
             None => assert!(slot.measured_ms() > 4_000, "slot {number}: {:?}", slot.rows),
         }
         for cause in GapCause::ALL.map(GapCause::name) {
-            if Some(cause) != own && cause != "agent_restart" {
-                assert_eq!(slot.gap_ms(cause), 0, "slot {number}, {cause}: {:?}", slot.rows);
-            }
+            let allowed_ms = match cause {
+                "agent_restart" => i64::MAX,
+                "unexplained" => recorded.late_start_ms,
+                _ => 0,
+            };
+            let ms = slot.gap_ms(cause);
+            assert!(Some(cause) == own || ms <= allowed_ms, "{number}, {cause}: {:?}", slot.rows);
         }
         slot.rows.iter().for_each(check_row);
         check_page(&recorded.page["gpus"][number], own, slot);
@@ -173,20 +170,15 @@ fn check_row(row: &Row) {
     assert_eq!(row["util_mean_ppm"].is_empty(), number("measured_ms") == 0, "{row:?}");
 }
 
-/// The node's page names the cause too.
+/// The node's page has the cause too. By the server's clock the hour that was closed here is not
+/// over yet, so the page adds the open hour to it: its sums are no less than the record's.
 fn check_page(gpu: &Value, own: Option<&str>, slot: &Slot) {
-    let cells = gpu["hours"].as_array().unwrap();
-    let gap =
-        |cause: &str| cells.iter().filter_map(|cell| cell["gaps"][cause].as_i64()).sum::<i64>();
+    let gaps_of = |cause: &str| cells(gpu, &format!("gaps/{cause}"));
     if let Some(cause) = own {
-        assert!(gap(cause) > 1_000, "{cause}: {cells:?}");
+        assert!(gaps_of(cause) >= slot.gap_ms(cause), "{cause}: {}", gpu["hours"]);
     }
-    // An hour that ended a moment ago stands on no page until the server has closed it.
-    let hours: HashSet<&str> = slot.rows.iter().map(|row| row["hour_utc"].as_str()).collect();
-    if hours.len() == 1 {
-        let measured: i64 = cells.iter().filter_map(|cell| cell["measured_ms"].as_i64()).sum();
-        assert_eq!(measured, slot.measured_ms(), "{cells:?}");
-    }
+    assert!(cells(gpu, "measured_ms") >= slot.measured_ms(), "{}", gpu["hours"]);
+    assert_eq!(cells(gpu, "measured_ms") == 0, slot.measured_ms() == 0, "{}", gpu["hours"]);
 }
 
 fn node_of<'a>(overview: &'a Value, name: &str) -> Option<&'a Value> {
@@ -205,12 +197,10 @@ fn is_read(gpu: &Value) -> bool {
     gpu["live"]["busy_pct"].is_i64()
 }
 
-/// What the overview shows while all run: a GPU in trouble says so and blinds no other.
+/// What the overview shows while all run: a GPU in trouble says so and blinds no other. GPUs stand
+/// there from their first segment on, which an urgent event ends at once.
 fn assert_live_readings(overview: &Value, played: &[Played]) {
     let gpu = |name: &str, slot: usize| &gpus_of(overview, name)[slot];
-    assert_eq!(gpu("masked", 0)["live"]["power_draw_mw"]["missing"], "unsupported");
-    assert!(is_read(gpu("masked", 0)));
-    assert_eq!(gpu("mig-on", 0)["live"]["busy_pct"]["missing"], "unsupported");
     assert_eq!((&gpu("hang", 0)["stalled"], is_read(gpu("hang", 0))), (&Value::Bool(true), false));
     for name in ["gpu-lost", "reset-required"] {
         assert_eq!((&gpu(name, 0)["lost"], is_read(gpu(name, 0))), (&Value::Bool(true), false));

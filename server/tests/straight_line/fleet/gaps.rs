@@ -44,7 +44,6 @@ fn lost(recorded: &Recorded) {
 fn hung(recorded: &Recorded) {
     let stale = recorded.slots[0].track().iter().filter(|p| p.busy == Reading::Stale).count();
     assert!(stale >= 3, "{stale} stale points");
-    assert!(!recorded.slots[0].busy().contains(&0) || recorded.slots[1].busy().contains(&0));
     silent_as(recorded, Reading::Stale);
 }
 

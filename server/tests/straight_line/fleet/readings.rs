@@ -48,7 +48,7 @@ fn in_bursts(slot: &Slot) {
 /// A zero that was measured is a zero.
 fn idle(recorded: &Recorded) {
     let slot = &recorded.slots[0];
-    assert!(slot.busy().len() > 20 && slot.busy().iter().all(|percent| *percent == 0));
+    assert!(slot.busy().len() > 5 && slot.busy().iter().all(|percent| *percent == 0));
     assert_eq!(slot.rows[0]["util_mean_ppm"], "0");
     assert!(slot.numbers(Metric::PowerDraw).iter().all(|mw| *mw > 0));
 }
@@ -137,7 +137,7 @@ fn reserved(recorded: &Recorded) {
     let usual = second.numbers(Metric::MemoryReserved)[0];
     second.assert_always(Metric::MemoryReserved, usual);
     first.assert_always(Metric::MemoryReserved, usual + 8_192);
-    assert_eq!(first.numbers(Metric::MemoryTotal), second.numbers(Metric::MemoryTotal));
+    first.assert_always(Metric::MemoryTotal, second.numbers(Metric::MemoryTotal)[0]);
 }
 
 fn foreign(recorded: &Recorded) {

@@ -14,6 +14,9 @@ use serde_json::Value;
 
 use crate::process::RunningServer;
 
+/// Time before its first head that still belongs to an agent's start: H of a reading.
+const START_UP_MS: i64 = 3_000;
+
 /// A row of `hours.csv`, from column to cell.
 pub(super) type Row = HashMap<String, String>;
 
@@ -24,21 +27,23 @@ pub(super) fn all_hours(server: &RunningServer) -> Vec<Row> {
     server.hours(&format!("from={}&to={}", day(now.plus_ms(-HOUR_MS)), day(now)))
 }
 
-/// A node's page, `node.json`, by the node's name.
-pub(super) async fn pages(db: &Db, server: &RunningServer) -> HashMap<String, Value> {
-    let mut tx = db.begin(Scope::Worker).await.unwrap();
-    let nodes = node::list(&mut tx).await.unwrap();
-    let page = |id| server.json(&format!("/nodes/{id}/node.json"));
-    nodes.into_iter().map(|node| (node.name, page(node.id))).collect()
+/// Sum over the hours of a GPU on a page.
+pub(super) fn cells(gpu: &Value, figure: &str) -> i64 {
+    let cells = gpu["hours"].as_array().unwrap();
+    cells.iter().filter_map(|cell| cell.pointer(&format!("/{figure}"))?.as_i64()).sum()
 }
 
 /// One node.
 pub(super) struct Recorded {
     pub(super) name: &'static str,
     pub(super) node: NodeRow,
+    /// `node.json` after its hours were closed.
     pub(super) page: Value,
     /// In order of time.
     pub(super) events: Vec<Event>,
+    /// How much later than 3 s after its welcome the agent began to record, which nothing explains
+    /// on a machine that is busy starting many agents.
+    pub(super) late_start_ms: i64,
     /// By slot number.
     pub(super) slots: Vec<Slot>,
 }
@@ -53,13 +58,20 @@ pub(super) struct Slot {
 }
 
 impl Recorded {
-    /// With the `page` as it was before the hours were closed.
-    pub(super) async fn load(db: &Db, rows: &[Row], page: Value, name: &'static str) -> Self {
+    pub(super) async fn load(
+        db: &Db,
+        server: &RunningServer,
+        rows: &[Row],
+        name: &'static str,
+    ) -> Self {
         let everything = Period::new(Timestamp::MIN, Clock::system().now().plus_ms(HOUR_MS));
         let mut tx = db.begin(Scope::Worker).await.unwrap();
         let nodes = node::list(&mut tx).await.unwrap();
         let node = nodes.into_iter().find(|node| node.name == name).unwrap();
         let events = event::of_node(&mut tx, node.key, everything, 10_000).await.unwrap();
+        let heads = segment::heads(&mut tx, node.key, everything).await.unwrap();
+        let began = heads.iter().map(|row| row.head.period.start).min().unwrap();
+        let late_start_ms = (began.since(node.enrolled_at) - START_UP_MS).max(0);
         let mut slots = Vec::new();
         for place in slot::of_node(&mut tx, node.key).await.unwrap() {
             let number = place.slot;
@@ -72,8 +84,9 @@ impl Recorded {
                 blocks: stored.await.unwrap().iter().map(|row| gpu_block(&row.body)).collect(),
             });
         }
+        let page = server.json(&format!("/nodes/{}/node.json", node.id));
         let events = events.into_iter().map(|row| row.event).collect();
-        Self { name, node, page, events, slots }
+        Self { name, node, page, events, late_start_ms, slots }
     }
 
     pub(super) fn kinds(&self, name: &str) -> Vec<&EventKind> {

@@ -9,7 +9,7 @@ use leasewatch_core::metering::GapCause;
 use leasewatch_core::time::{HOUR_MS, Timestamp};
 
 use super::agent::{Agent, write_scenario};
-use super::recorded::{Recorded, Row, all_hours, pages};
+use super::recorded::{Recorded, Row, all_hours};
 use super::{close_hours, connect};
 use crate::process::{RunningServer, data_dir, eventually};
 
@@ -110,9 +110,8 @@ async fn a_scripted_scenario_is_exact_to_the_millisecond() {
     });
     Agent::stop_all(vec![&mut agent]);
     let db = connect(data.path()).await;
-    let page = pages(&db, &server).await.remove(NAME).unwrap();
     close_hours(&db).await;
-    let recorded = Recorded::load(&db, &all_hours(&server), page, NAME).await;
+    let recorded = Recorded::load(&db, &server, &all_hours(&server), NAME).await;
 
     let track = recorded.slots[0].track();
     let ends = |busy: i64| {
