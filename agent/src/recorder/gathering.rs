@@ -7,13 +7,15 @@
 mod part;
 
 use leasewatch_core::id::GpuUuid;
-use leasewatch_core::segment::{Block, Event, EventsBlock, limits};
+use leasewatch_core::segment::{Block, Event, EventKind, EventsBlock, limits};
 use leasewatch_core::time::{Period, Timestamp};
 
 use self::part::{GpuParts, HostPart};
 use crate::clock::{Anchor, Instant};
 use crate::observation::{EventObservation, Observation};
 
+/// From the first sight of a GPU to the end of the run's first segment, in milliseconds.
+const FIRST_SIGHT_MS: i64 = 3_000;
 /// Least time between two segments that urgent events closed early, in milliseconds.
 const EARLY_EVERY_MS: i64 = 5_000;
 /// A silence of more than this between two contents is no part of a segment's period.
@@ -134,8 +136,8 @@ impl Gathering {
             Observation::Event(event) => {
                 let full = self.open.events.len() >= EVENTS_FULL;
                 self.must_close |= full;
-                if event.urgent {
-                    self.urgent_boot_ms.get_or_insert(event.at_boot_ms);
+                if let Some(at) = self.close_early_at(event) {
+                    self.urgent_boot_ms.get_or_insert(at);
                 }
                 full || self.events_wait || event.at_boot_ms > self.cut_boot_ms
             }
@@ -147,6 +149,17 @@ impl Gathering {
             self.take(observation)
         }
         self.must_close |= self.open.values().saturating_mul(VALUE_BYTES) >= FULL_BYTES;
+    }
+
+    /// When an event asks for its segment to be closed. A run's first sight of its GPUs is shown to
+    /// people soon, with the first readings, and not after a whole minute.
+    fn close_early_at(&self, event: &EventObservation) -> Option<i64> {
+        let first_sight =
+            self.ended_boot_ms.is_none() && matches!(event.kind, EventKind::GpuSeen(_));
+        match event.urgent {
+            true => Some(event.at_boot_ms),
+            false => first_sight.then(|| event.at_boot_ms.saturating_add(FIRST_SIGHT_MS)),
+        }
     }
 
     /// Where to cut, now that everything up to `watermark_boot_ms` is here; `None` = not yet.

@@ -160,9 +160,10 @@ fn between(before: &Run<'_>, after: &Run<'_>) -> Explanation {
     Explanation { period: Period::new(start, after.settled_at()), cause }
 }
 
-/// The first run's own start: the agent was there and had not read yet.
+/// The first run's own start: the agent was there and had not read yet. It is welcomed before its
+/// run begins.
 fn starting(first: &Run<'_>) -> Explanation {
-    let start = first.span.start.plus_ms(-hold_limit_ms(0));
+    let start = first.span.start.plus_ms(-START_UP_MS);
     Explanation { period: Period::new(start, first.settled_at()), cause: GapCause::AgentRestart }
 }
 

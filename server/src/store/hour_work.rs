@@ -69,7 +69,9 @@ pub async fn list(
     .fetch_all(tx.connection())
     .await?;
     let rows = rows.into_iter();
-    Ok(rows.map(|row| (NodeKey::new(row.tenant_id, row.node_id), Hour(i64::from(row.hour)))).collect())
+    Ok(rows
+        .map(|row| (NodeKey::new(row.tenant_id, row.node_id), Hour(i64::from(row.hour))))
+        .collect())
 }
 
 /// Takes one hour out of the queue. False when it is not in it any more, or when another

@@ -7,7 +7,9 @@ use leasewatch_core::evidence::chain::Head;
 use leasewatch_core::id::{ChainId, Hash, Sequence};
 use leasewatch_core::time::{Period, Timestamp};
 
-pub use block::{BlockRow, NewBlock, Place, blocks, blocks_of, insert_blocks, last_block_end, resident_before};
+pub use block::{
+    BlockRow, NewBlock, Place, blocks, blocks_of, insert_blocks, last_block_end, resident_before,
+};
 use head::Row;
 
 use super::chain::sequence_column;

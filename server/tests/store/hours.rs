@@ -198,7 +198,10 @@ async fn an_hour_that_data_is_being_written_to_is_not_taken_before_the_commit() 
     let mut writer = test.db.begin(Scope::Ingest).await.unwrap();
     hour_work::add(&mut writer, node.key, &[HOUR], WorkReason::Data).await.unwrap();
     let mut job = test.db.begin(Scope::Worker).await.unwrap();
-    assert!(!hour_work::take(&mut job, node.key, HOUR).await.unwrap(), "its data is not visible yet");
+    assert!(
+        !hour_work::take(&mut job, node.key, HOUR).await.unwrap(),
+        "its data is not visible yet"
+    );
     writer.commit().await.unwrap();
     assert!(hour_work::take(&mut job, node.key, HOUR).await.unwrap());
 }

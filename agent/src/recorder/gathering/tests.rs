@@ -1,6 +1,6 @@
 use leasewatch_core::evidence::chain::{open, seal};
 use leasewatch_core::id::{BusId, Sequence};
-use leasewatch_core::segment::EventKind;
+use leasewatch_core::segment::{EventKind, GpuInventory};
 
 use super::*;
 use crate::recorder::fixture::{START, gpu, gpu_observation, head_draft, key};
@@ -77,6 +77,41 @@ fn an_urgent_event_closes_early_but_not_more_often_than_every_five_seconds() {
     assert_eq!(gathering.due(at(15)), Some(at(15)));
     let second = gathering.close(at(15), anchor()).unwrap();
     assert_eq!(second.period(anchor()).start, anchor().wall_of(at(10)));
+}
+
+#[test]
+fn the_first_sight_of_a_gpu_is_delivered_with_its_first_readings() {
+    let mut gathering = Gathering::new(anchor(), START.boot_ms);
+    let at = |second: i64| START.boot_ms + second * SECOND;
+    let seen = |second| {
+        let gpu = gpu_observation(1, at(second));
+        let inventory = GpuInventory {
+            uuid: gpu.uuid.clone(),
+            bus_id: gpu.bus_id,
+            index: 0,
+            name: "GPU of a test".to_owned(),
+            pci_device_id: 0,
+            serial: None,
+            vbios: None,
+            part_number: None,
+            memory_total_mib: None,
+            power_limit_default_mw: None,
+            power_limit_management_mw: None,
+            pcie_generation_max: None,
+            pcie_width_max: None,
+            mig: false,
+        };
+        let (gpu, kind) = (Some(gpu.uuid), EventKind::GpuSeen(inventory));
+        Observation::Event(EventObservation { at_boot_ms: at(second), gpu, kind, urgent: false })
+    };
+    gathering.on_observation(seen(1));
+    record(&mut gathering, 1..4);
+    assert_eq!(gathering.due(at(3)), None);
+    assert_eq!(gathering.due(at(4)), Some(at(4)));
+    assert!(gathering.close(at(4), anchor()).is_some());
+    // Later sights wait for the minute like everything else.
+    gathering.on_observation(seen(6));
+    assert_eq!(gathering.due(at(20)), None);
 }
 
 #[test]
