@@ -93,6 +93,11 @@ impl Problems {
             self.first.push(Problem { line, what: clean_text(what, 300) });
         }
     }
+
+    fn by_line(mut self) -> Self {
+        self.first.sort_by_key(|problem| problem.line);
+        self
+    }
 }
 
 impl std::fmt::Display for Problems {

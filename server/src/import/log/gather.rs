@@ -14,6 +14,7 @@ use leasewatch_core::time::Timestamp;
 
 use identity::Learn as _;
 pub(in crate::import) use identity::{BusNumber, Identity};
+use order::Fate;
 
 use super::{ImportLog, LoggedGpu, LoggedRow, Problems, Reader};
 use crate::import::said::Said;
@@ -111,16 +112,6 @@ impl<'a> Gatherer<'a> {
         let busy = draft.busy.unwrap_or(Reading::Unsupported);
         let row = LoggedRow { at, busy, readings: draft.readings };
         let gathered = self.gpu(&draft.identity)?;
-        match order::place(&gathered.gpu.rows, &row) {
-            order::Place::End => {}
-            order::Place::Repeated => {
-                self.rows_repeated += 1;
-                return Ok(());
-            }
-            order::Place::Back(last) => {
-                return Err(format!("time goes backwards or stands still: {at} after {last}"));
-            }
-        }
         let falls = draft.needs_reset && !gathered.needs_reset;
         gathered.needs_reset = draft.needs_reset;
         gathered.gpu.inventory.learn(&draft.identity, &row);
@@ -131,7 +122,7 @@ impl<'a> Gatherer<'a> {
             let said = Said::NeedsReset(uuid);
             self.said.push(Remark { line, said, after: Some(at) });
         }
-        self.last_at = self.last_at.max(Some(at));
+        self.last_at = Some(at);
         Ok(())
     }
 
@@ -174,6 +165,7 @@ impl<'a> Gatherer<'a> {
         if nameless.is_some_and(|g| self.gpus.len() == 1 && order::is_of_several(&g.gpu.rows)) {
             return Err(GpusNotNamed);
         }
+        self.put_in_order();
         self.keep_one_gpu_in_a_place();
         self.gpus.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
         let events = self.events();
@@ -186,8 +178,28 @@ impl<'a> Gatherer<'a> {
             events,
             columns_ignored: self.columns_ignored,
             rows_repeated: self.rows_repeated,
-            problems: self.problems,
+            problems: self.problems.by_line(),
         })
+    }
+
+    fn put_in_order(&mut self) {
+        for gathered in &mut self.gpus {
+            let fates = order::fates(&gathered.gpu.rows);
+            for ((fate, row), line) in fates.iter().zip(&gathered.gpu.rows).zip(&gathered.lines) {
+                match fate {
+                    Fate::Kept => {}
+                    Fate::Repeated => self.rows_repeated += 1,
+                    Fate::OutOfOrder => {
+                        let what = format!("time goes backwards or stands still: {}", row.at);
+                        self.problems.add(*line, &what);
+                    }
+                }
+            }
+            let mut kept = fates.iter().map(|fate| *fate == Fate::Kept);
+            gathered.gpu.rows.retain(|_| kept.next().unwrap_or(false));
+            let mut kept = fates.iter().map(|fate| *fate == Fate::Kept);
+            gathered.lines.retain(|_| kept.next().unwrap_or(false));
+        }
     }
 
     /// A damaged UUID looks like another GPU in a place that is taken: the one with fewer rows
@@ -222,6 +234,12 @@ impl<'a> Gatherer<'a> {
                 self.problems.add(line, &format!("{said}, before the first row: not recorded"));
                 continue;
             };
+            let is_kept =
+                |g: &Gathered| g.gpu.rows.binary_search_by_key(&after, |row| row.at).is_ok();
+            if !self.gpus.iter().any(is_kept) {
+                self.problems.add(line, &format!("{said}, behind a row that is not read"));
+                continue;
+            }
             let own_time = matches!(said, Said::NeedsReset(_));
             anchor =
                 if anchor.0 == Some(after) { (anchor.0, anchor.1 + 1) } else { (Some(after), 1) };

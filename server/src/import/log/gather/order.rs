@@ -1,35 +1,60 @@
 //! The order of rows in time, and what it shows.
 
+use std::collections::HashMap;
+
 use leasewatch_core::time::Timestamp;
 
 use crate::import::log::{LoggedGpu, LoggedRow};
 
-/// Where a row belongs.
-pub(super) enum Place {
-    /// Behind all others.
-    End,
-    /// It is there already, to the last cell.
+/// What becomes of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Kept,
+    /// It stands before in the log, to the last cell.
     Repeated,
-    /// Not behind the last one.
-    Back(Timestamp),
+    /// Its time does not fit the others'.
+    OutOfOrder,
 }
 
-pub(super) fn place(rows: &[LoggedRow], row: &LoggedRow) -> Place {
-    match rows.last() {
-        Some(last) if last.at >= row.at => {
-            let same = rows.binary_search_by_key(&row.at, |other| other.at);
-            let same = same.ok().and_then(|at| rows.get(at));
-            if same == Some(row) { Place::Repeated } else { Place::Back(last.at) }
-        }
-        _ => Place::End,
+/// Decides on the rows of one GPU, in the order of the log: the longest series of ascending times
+/// stays. So one wrong time loses its own row, and not all that stand behind it.
+pub(super) fn fates(rows: &[LoggedRow]) -> Vec<Fate> {
+    if rows.windows(2).all(|pair| pair[0].at < pair[1].at) {
+        return vec![Fate::Kept; rows.len()];
     }
+    let mut first_at: HashMap<Timestamp, usize> = HashMap::new();
+    let mut fates = vec![Fate::OutOfOrder; rows.len()];
+    // The last row of the best series of each length, and the row before each in its series.
+    let mut ends: Vec<usize> = Vec::new();
+    let mut before: Vec<Option<usize>> = vec![None; rows.len()];
+    for (index, row) in rows.iter().enumerate() {
+        let first = *first_at.entry(row.at).or_insert(index);
+        if first != index {
+            if rows[first] == *row {
+                fates[index] = Fate::Repeated;
+            }
+            continue;
+        }
+        let length = ends.partition_point(|end| rows[*end].at < row.at);
+        before[index] = length.checked_sub(1).map(|shorter| ends[shorter]);
+        match ends.get_mut(length) {
+            Some(end) => *end = index,
+            None => ends.push(index),
+        }
+    }
+    let mut at = ends.last().copied();
+    while let Some(index) = at {
+        fates[index] = Fate::Kept;
+        at = before[index];
+    }
+    fates
 }
 
 /// True when the rows come in bursts, as those of several GPUs do: 4 ms, 4 ms, 4 ms, 988 ms ..
 pub(super) fn is_of_several(rows: &[LoggedRow]) -> bool {
     const BURST: i64 = 20;
     let mut distances: Vec<i64> =
-        rows.windows(2).map(|pair| pair[1].at.since(pair[0].at)).collect();
+        rows.windows(2).map(|pair| pair[1].at.since(pair[0].at).abs()).collect();
     distances.sort_unstable();
     let rank = |tenths: usize| distances.get(distances.len() * tenths / 10).copied();
     // A few rows prove nothing, and one stretch of another cadence is no burst.
@@ -43,5 +68,29 @@ pub(super) fn overlap(a: &LoggedGpu, b: &LoggedGpu) -> bool {
     match (span(a), span(b)) {
         (Some((a_from, a_to)), Some((b_from, b_to))) => a_from <= b_to && b_from <= a_to,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasewatch_core::sample::Reading;
+
+    use super::*;
+
+    #[test]
+    fn the_longest_series_stays() {
+        let rows: Vec<LoggedRow> =
+            [(1, 0), (99, 0), (2, 0), (3, 0), (2, 0), (3, 7), (0, 0), (4, 0)]
+                .map(|(ms, busy)| LoggedRow {
+                    at: Timestamp(ms),
+                    busy: Reading::Number(busy),
+                    readings: Vec::new(),
+                })
+                .to_vec();
+        use Fate::{Kept, OutOfOrder, Repeated};
+        assert_eq!(
+            fates(&rows),
+            [Kept, OutOfOrder, Kept, Kept, Repeated, OutOfOrder, OutOfOrder, Kept]
+        );
     }
 }
