@@ -130,7 +130,9 @@ pub enum ImportError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// There is no row in it.
-    #[error("the file holds no row that can be imported\n{0}")]
+    #[error(
+        "the file holds no row that can be imported: a row needs a time and the utilization of a GPU\n{0}"
+    )]
     Nothing(Problems),
     /// `--strict`, and a line is not understood.
     #[error("{0}nothing was imported, for a strict import takes the whole log or nothing")]

@@ -42,7 +42,7 @@ struct Csv<'a> {
     layout: Option<Layout>,
     /// Why a header was no help.
     refused: Option<LogError>,
-    /// The first line that stands under no header.
+    /// The first line that stands under no header and has a time, as a row does.
     first_row: Option<String>,
 }
 
@@ -76,7 +76,9 @@ impl Csv<'_> {
 
     fn row(&mut self, line: &text::Line<'_>) -> Result<Draft, String> {
         let Some(layout) = &mut self.layout else {
-            self.first_row.get_or_insert_with(|| cut(line.text));
+            if layout::has_time(line.text, self.reader.zone) {
+                self.first_row.get_or_insert_with(|| cut(line.text));
+            }
             return Err(format!("it stands under no header: {}", cut(line.text)));
         };
         let cells = layout.cells(line.text)?;

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
-use super::super::LogError;
+use leasewatch_core::time::Zone;
+
 use super::super::log::{Gatherer, cut};
+use super::super::{LogError, local_time};
 use super::column::{self, Column};
 
 const SEPARATORS: [char; 3] = [',', '\t', ';'];
@@ -19,6 +21,12 @@ pub(super) struct Layout {
 /// A header names its time column; a row of data does not.
 pub(super) fn is_header(line: &str) -> bool {
     separator_of_header(line).is_some()
+}
+
+/// True when a cell of the line is a time, whatever the separator.
+pub(super) fn has_time(line: &str, zone: Zone) -> bool {
+    let is_time = |cell: &str| local_time::read(cell.trim_matches(['"', ' ']), zone).is_some();
+    SEPARATORS.into_iter().any(|separator| line.split(separator).any(is_time))
 }
 
 fn separator_of_header(line: &str) -> Option<char> {

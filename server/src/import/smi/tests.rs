@@ -70,6 +70,11 @@ fn a_log_without_a_header_asks_for_columns_and_shows_its_first_row() {
         assert_eq!(busy(&log, 0), [Reading::Number(0)], "{text}");
     }
     assert!(parse(row, reader(Some("utilization.gpu"))).is_err());
+    let error = parse(&format!("# my log\n{row}\n"), reader(None)).unwrap_err().to_string();
+    assert!(error.ends_with(row), "{error}");
+    let table = include_str!("../../../tests/fixtures/smi-lost-gpu-texts.txt");
+    let log = read(table);
+    assert!(log.gpus.is_empty() && log.problems.count > 5, "{}", log.problems);
 }
 
 #[test]
@@ -338,4 +343,22 @@ fn full_captures_of_two_drivers_are_read() {
     assert_eq!(load.reading(Metric::PowerDraw), Some(Reading::Number(632_000)));
     assert_eq!(load.reading(Metric::MemoryUsed), Some(Reading::Number(19_818)));
     assert_eq!(log.gpus[0].inventory.memory_total_mib, Some(81_559));
+}
+
+#[test]
+fn one_wrong_time_loses_its_row_alone() {
+    let rows = |wrong: &str| {
+        let row = |second: u32| format!("2026/08/01 03:59:{second:02}, {second} %\n");
+        let after: String = (3..9).map(row).collect();
+        read(&format!("timestamp, utilization.gpu\n{}{wrong}, 99 %\n{after}", row(1)))
+    };
+    for wrong in ["2026/08/11 03:59:02", "2026/01/01 03:59:02"] {
+        let log = rows(wrong);
+        assert_eq!(row_counts(&log), [7], "{wrong}");
+        assert!(problems(&log)[0].0 == 3 && problems(&log)[0].1.contains("backwards"), "{log:?}");
+    }
+    assert_eq!(row_counts(&rows("2026/08/01 03:59:02")), [8]);
+    let text = "2026/08/01 03:59:01, 1 %\n2026/08/11 03:59:02, 2 %\n2026/08/01 03:59:03, 3 %\n";
+    let log = read(&format!("timestamp, utilization.gpu\n{text}"));
+    assert_eq!(busy(&log, 0), [Reading::Number(1), Reading::Number(3)]);
 }

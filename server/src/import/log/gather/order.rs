@@ -24,9 +24,9 @@ pub(super) fn fates(rows: &[LoggedRow]) -> Vec<Fate> {
     }
     let mut first_at: HashMap<Timestamp, usize> = HashMap::new();
     let mut fates = vec![Fate::OutOfOrder; rows.len()];
-    // The last row of the best series of each length, and the row before each in its series.
-    let mut ends: Vec<usize> = Vec::new();
-    let mut before: Vec<Option<usize>> = vec![None; rows.len()];
+    // By length of the longest series that ends with a row: rows in the order of the log, and so
+    // with descending times.
+    let mut by_length: Vec<Vec<usize>> = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         let first = *first_at.entry(row.at).or_insert(index);
         if first != index {
@@ -35,17 +35,22 @@ pub(super) fn fates(rows: &[LoggedRow]) -> Vec<Fate> {
             }
             continue;
         }
-        let length = ends.partition_point(|end| rows[*end].at < row.at);
-        before[index] = length.checked_sub(1).map(|shorter| ends[shorter]);
-        match ends.get_mut(length) {
-            Some(end) => *end = index,
-            None => ends.push(index),
+        let is_before = |same: &Vec<usize>| same.last().is_some_and(|i| rows[*i].at < row.at);
+        let length = by_length.partition_point(is_before);
+        match by_length.get_mut(length) {
+            Some(same) => same.push(index),
+            None => by_length.push(vec![index]),
         }
     }
-    let mut at = ends.last().copied();
-    while let Some(index) = at {
-        fates[index] = Fate::Kept;
-        at = before[index];
+    // Of several longest series the one whose rows lie closest together.
+    let last = by_length.last().and_then(|same| same.last());
+    let mut next = last.map_or(Timestamp::MAX, |index| rows[*index].at.plus_ms(1));
+    for same in by_length.iter().rev() {
+        let later = same.partition_point(|index| rows[*index].at >= next);
+        if let Some(index) = same.get(later) {
+            fates[*index] = Fate::Kept;
+            next = rows[*index].at;
+        }
     }
     fates
 }
