@@ -7,7 +7,7 @@ use leasewatch_core::evidence::chain::SealedSegment;
 use leasewatch_core::evidence::statement;
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, clean_text};
 use leasewatch_core::segment::Origin;
-use leasewatch_core::time::Timestamp;
+use leasewatch_core::time::Period;
 use leasewatch_proto::convert::{
     Challenge, Hello, MESSAGE_BYTES_MAX, Proof, SegmentParts, Welcome,
 };
@@ -20,8 +20,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
-use super::recorder::{Recorder, median_cadence_ms};
-use super::smi::SmiLog;
+use super::covered::Covered;
+use super::log::ImportLog;
+use super::recorder::Recorder;
 use super::{ImportError, ImportReport, ImportRequest};
 use crate::identity::Identity;
 
@@ -34,7 +35,8 @@ const WINDOW_BYTES: usize = 256 * 1_024;
 /// [`ImportError`]. What was acknowledged before an error stays and is not sent again.
 pub async fn deliver(
     request: &ImportRequest,
-    log: &SmiLog,
+    log: &ImportLog,
+    cadence_ms: u32,
     mut progress: impl FnMut(u64, u64),
 ) -> Result<ImportReport, ImportError> {
     let name = clean_text(&request.node, 120);
@@ -46,32 +48,46 @@ pub async fn deliver(
     let hello = hello(request, name, &identity)?;
     let mut stream = Stream::open(&request.server).await?;
     let welcome = stream.shake_hands(&hello, &identity).await?;
-    let (fresh, rows_covered) = uncovered(log, welcome.recorded_until);
-    let cadence_ms = request.cadence_ms.or_else(|| median_cadence_ms(log)).ok_or_else(|| {
-        ImportError::Seal(
-            "the log has a single row per GPU: say its cadence with --cadence".to_owned(),
-        )
-    })?;
+    let head = welcome.cursor.head;
+    let covered = Covered::load(&keys, head, welcome.recorded_until);
+    let (fresh, rows_covered) = covered.uncovered(log);
     let recorder = Recorder {
         key: identity.signing_key(),
         node: welcome.node,
         tenant: welcome.tenant.clone(),
         chain: hello.chain,
         epoch: hello.epoch,
-        cursor: welcome.cursor.head.map(|head| (welcome.cursor.sequence, head)),
+        cursor: head.map(|head| (welcome.cursor.sequence, head)),
         cadence_ms,
     };
     let segments = recorder.seal_all(&fresh).map_err(ImportError::Seal)?;
     stream.send_all(&segments, &mut progress).await?;
-    Ok(ImportReport {
-        node: welcome.node.to_string(),
+    if let Some(last) = segments.last() {
+        let stored = covered.store(&keys, last.signed.head.hash(), &fresh);
+        stored.map_err(|source| ImportError::File { path: keys.display().to_string(), source })?;
+    }
+    Ok(report(log, &fresh, rows_covered, (welcome.node, segments.len(), cadence_ms)))
+}
+
+fn report(
+    log: &ImportLog,
+    fresh: &ImportLog,
+    rows_covered: usize,
+    (node, segments, cadence_ms): (NodeId, usize, u32),
+) -> ImportReport {
+    let times = || log.gpus.iter().flat_map(|gpu| &gpu.rows).map(|row| row.at);
+    ImportReport {
+        node: node.to_string(),
         rows: fresh.gpus.iter().map(|gpu| gpu.rows.len()).sum(),
         rows_covered,
-        segments: u64::try_from(segments.len()).unwrap_or(u64::MAX),
+        rows_repeated: log.rows_repeated,
+        segments: u64::try_from(segments).unwrap_or(u64::MAX),
         gpus: log.gpus.len(),
         cadence_ms,
+        period: times().min().zip(times().max()).map(|(from, to)| Period::new(from, to)),
         columns_ignored: log.columns_ignored.clone(),
-    })
+        problems: log.problems.clone(),
+    }
 }
 
 /// One key per tenant and node name, so that the same name continues the same node.
@@ -109,20 +125,6 @@ fn first_24(public_key: &[u8; 32]) -> [u8; 24] {
     let mut first = [0; 24];
     first.copy_from_slice(&digest.0[..24]);
     first
-}
-
-/// The rows behind what is recorded, and how many are not.
-fn uncovered(log: &SmiLog, recorded_until: Option<Timestamp>) -> (SmiLog, usize) {
-    let mut fresh = log.clone();
-    let Some(end) = recorded_until else { return (fresh, 0) };
-    let mut covered = 0;
-    for gpu in &mut fresh.gpus {
-        let first = gpu.rows.partition_point(|row| row.at <= end);
-        covered += first;
-        gpu.rows.drain(..first);
-    }
-    fresh.gpus.retain(|gpu| !gpu.rows.is_empty());
-    (fresh, covered)
 }
 
 struct Stream {

@@ -1,18 +1,18 @@
 //! Seals the rows of a log into segments of origin *imported*.
 
 use leasewatch_core::evidence::chain::{ClockSource, ClockState, HeadDraft, SealedSegment, seal};
-use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug, clean_text};
+use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug};
 use leasewatch_core::sample::Metric;
 use leasewatch_core::segment::{
-    Block, Column, Event, EventKind, EventsBlock, GpuBlock, GpuInventory, LifeUnit, LifeUnitKind,
-    Origin, StopReason, TrackPoint, TrackSource, UtilizationTrack,
+    Block, Column, Event, EventKind, EventsBlock, GpuBlock, LifeUnit, LifeUnitKind, Origin,
+    StopReason, TrackPoint, TrackSource, UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
 
-use super::smi::{SmiGpu, SmiLog, SmiRow};
+use super::log::{ImportLog, LoggedGpu, LoggedRow};
 
 /// Rows of one GPU in one segment: below the bound on ticks, so that jitter never exceeds it.
-const ROWS_PER_SEGMENT: i64 = 400;
+const ROWS_PER_SEGMENT: usize = 400;
 /// The longest segment of a slow log.
 const SEGMENT_MS_MAX: i64 = 6 * leasewatch_core::time::HOUR_MS;
 
@@ -36,7 +36,7 @@ pub struct Recorder<'a> {
 
 /// The median distance of rows of one GPU, in milliseconds; `None` for a log of single rows.
 #[must_use]
-pub fn median_cadence_ms(log: &SmiLog) -> Option<u32> {
+pub fn median_cadence_ms(log: &ImportLog) -> Option<u32> {
     let pairs = log.gpus.iter().flat_map(|gpu| gpu.rows.windows(2));
     let mut distances: Vec<i64> = pairs.map(|pair| pair[1].at.since(pair[0].at)).collect();
     distances.sort_unstable();
@@ -44,34 +44,48 @@ pub fn median_cadence_ms(log: &SmiLog) -> Option<u32> {
 }
 
 impl Recorder<'_> {
-    /// Seals the whole log. Rows up to `recorded_until` are left out by the caller.
+    /// Seals the whole log. What is recorded already is left out by the caller.
     ///
     /// # Errors
     /// What the seal refuses, in words.
-    pub fn seal_all(&self, log: &SmiLog) -> Result<Vec<SealedSegment>, String> {
-        let times = || log.gpus.iter().flat_map(|gpu| &gpu.rows).map(|row| row.at);
-        let (Some(first), Some(last)) = (times().min(), times().max()) else {
+    pub fn seal_all(&self, log: &ImportLog) -> Result<Vec<SealedSegment>, String> {
+        let Some(whole) = log.bounds(Period::new(Timestamp::MIN, Timestamp::MAX)) else {
             return Ok(Vec::new());
         };
         let cadence = i64::from(self.cadence_ms);
-        let span = (cadence * ROWS_PER_SEGMENT).min(SEGMENT_MS_MAX);
+        let swaps = log.swaps();
         let mut sealed: Vec<SealedSegment> = Vec::new();
-        let mut window_start = first;
+        let mut window_start = whole.start;
         let mut recorded_to: Option<Timestamp> = None;
-        while window_start <= last {
-            let window = Period::new(window_start, window_start.plus_ms(span));
+        while window_start <= whole.end {
+            let window = Period::new(window_start, self.window_end(log, &swaps, window_start));
             window_start = window.end;
-            let Some((from, to)) = bounds(log, window) else { continue };
-            let hold = from.plus_ms(-cadence);
+            let Some(found) = log.bounds(window) else { continue };
+            let hold = found.start.plus_ms(-cadence);
             let start = recorded_to
-                .map_or(hold, |end| if from.since(end) <= 3 * cadence { end } else { hold });
-            let period = Period::new(start, to);
-            let blocks = self.blocks(log, window, period, (recorded_to.is_none(), to == last));
+                .filter(|end| found.start.since(*end) <= 3 * cadence && *end <= found.start)
+                .unwrap_or(hold);
+            let period = Period::new(start, found.end);
+            let ends = (recorded_to.is_none(), window.end > whole.end);
+            let blocks = self.blocks(log, window, period, ends);
             let segment = self.seal_one(sealed.last(), period, log.gpus.len(), &blocks)?;
             sealed.push(segment);
-            recorded_to = Some(to);
+            recorded_to = Some(found.end);
         }
         Ok(sealed)
+    }
+
+    /// Where a segment that begins at `start` has to end: full, long, or before a GPU takes the
+    /// place of another one, for a segment has one GPU in each place.
+    fn window_end(&self, log: &ImportLog, swaps: &[Timestamp], start: Timestamp) -> Timestamp {
+        let rows = i64::try_from(ROWS_PER_SEGMENT).unwrap_or(i64::MAX);
+        let span = (i64::from(self.cadence_ms).saturating_mul(rows)).min(SEGMENT_MS_MAX);
+        let full = log.gpus.iter().filter_map(|gpu| {
+            let first = gpu.rows.partition_point(|row| row.at < start);
+            gpu.rows.get(first + ROWS_PER_SEGMENT).map(|row| row.at)
+        });
+        let swap = swaps.iter().copied().find(|swap| *swap > start);
+        full.chain(swap).fold(start.plus_ms(span.max(1)), Timestamp::min)
     }
 
     fn seal_one(
@@ -118,7 +132,7 @@ impl Recorder<'_> {
 
     fn blocks(
         &self,
-        log: &SmiLog,
+        log: &ImportLog,
         window: Period,
         period: Period,
         (first, last): (bool, bool),
@@ -126,10 +140,9 @@ impl Recorder<'_> {
         let mut events = Vec::new();
         if first {
             events.push(self.started(period.start));
-            events.extend(
-                log.gpus.iter().zip(0..).map(|(gpu, index)| seen(gpu, index, period.start)),
-            );
+            events.extend(log.gpus.iter().map(|gpu| seen(gpu, period.start)));
         }
+        events.extend(log.events.iter().filter(|event| window.contains(event.at)).cloned());
         if last {
             let kind = EventKind::Goodbye { reason: StopReason::ImportEnd };
             events.push(Event::new(period.end, None, kind));
@@ -138,14 +151,14 @@ impl Recorder<'_> {
         gpus.chain([Block::Events(EventsBlock { events })]).collect()
     }
 
-    fn gpu_block(&self, gpu: &SmiGpu, window: Period) -> Option<GpuBlock> {
+    fn gpu_block(&self, gpu: &LoggedGpu, window: Period) -> Option<GpuBlock> {
         let rows = rows_in(gpu, window);
         if rows.is_empty() {
             return None;
         }
         Some(GpuBlock {
-            uuid: gpu.uuid.clone(),
-            bus_id: gpu.bus_id.clone(),
+            uuid: gpu.inventory.uuid.clone(),
+            bus_id: gpu.inventory.bus_id.clone(),
             ticks: rows.iter().map(|row| row.at).collect(),
             track: UtilizationTrack {
                 source: TrackSource::Import,
@@ -177,44 +190,46 @@ impl Recorder<'_> {
     }
 }
 
-fn bounds(log: &SmiLog, window: Period) -> Option<(Timestamp, Timestamp)> {
-    let times = || log.gpus.iter().flat_map(|gpu| rows_in(gpu, window)).map(|row| row.at);
-    Some((times().min()?, times().max()?))
+impl ImportLog {
+    /// First and last time of what lies in `window`.
+    fn bounds(&self, window: Period) -> Option<Period> {
+        let rows = || self.gpus.iter().map(|gpu| rows_in(gpu, window));
+        let events = || self.events.iter().map(|e| e.at).filter(|at| window.contains(*at));
+        let first =
+            rows().filter_map(|rows| rows.first()).map(|row| row.at).chain(events()).min()?;
+        let last = rows().filter_map(|rows| rows.last()).map(|row| row.at).chain(events()).max()?;
+        Some(Period::new(first, last))
+    }
+
+    /// When a GPU appears in a place where another one sat, ascending.
+    fn swaps(&self) -> Vec<Timestamp> {
+        let first = |gpu: &LoggedGpu| gpu.rows.first().map(|row| row.at);
+        let mut swaps: Vec<Timestamp> = self
+            .gpus
+            .iter()
+            .filter_map(|gpu| {
+                let place = &gpu.inventory.bus_id;
+                let mut others = self.gpus.iter().filter(|o| o.inventory.bus_id == *place);
+                first(gpu).filter(|at| others.any(|other| first(other) < Some(*at)))
+            })
+            .collect();
+        swaps.sort_unstable();
+        swaps
+    }
 }
 
-fn rows_in(gpu: &SmiGpu, window: Period) -> &[SmiRow] {
+fn rows_in(gpu: &LoggedGpu, window: Period) -> &[LoggedRow] {
     let from = gpu.rows.partition_point(|row| row.at < window.start);
     let to = gpu.rows.partition_point(|row| row.at < window.end);
     &gpu.rows[from..to]
 }
 
-fn column(metric: Metric, rows: &[SmiRow]) -> Option<Column<Metric>> {
-    let readings: Vec<_> = rows
-        .iter()
-        .map(|row| row.readings.iter().find(|(m, _)| *m == metric).map(|(_, reading)| *reading))
-        .collect();
+fn column(metric: Metric, rows: &[LoggedRow]) -> Option<Column<Metric>> {
+    let readings: Vec<_> = rows.iter().map(|row| row.reading(metric)).collect();
     readings.iter().any(Option::is_some).then_some(Column { metric, readings })
 }
 
-fn seen(gpu: &SmiGpu, index: i64, at: Timestamp) -> Event {
-    let total = gpu.rows.first().and_then(|row| {
-        row.readings.iter().find(|(metric, _)| *metric == Metric::MemoryTotal).map(|(_, r)| *r)
-    });
-    let inventory = GpuInventory {
-        uuid: gpu.uuid.clone(),
-        bus_id: gpu.bus_id.clone(),
-        index,
-        name: clean_text(gpu.name.as_deref().unwrap_or_default(), 120),
-        pci_device_id: 0,
-        serial: None,
-        vbios: None,
-        part_number: None,
-        memory_total_mib: total.and_then(leasewatch_core::sample::Reading::number),
-        power_limit_default_mw: None,
-        power_limit_management_mw: None,
-        pcie_generation_max: None,
-        pcie_width_max: None,
-        mig: false,
-    };
-    Event::new(at, Some(gpu.uuid.clone()), EventKind::GpuSeen(inventory))
+fn seen(gpu: &LoggedGpu, at: Timestamp) -> Event {
+    let inventory = gpu.inventory.clone();
+    Event::new(at, Some(inventory.uuid.clone()), EventKind::GpuSeen(inventory))
 }

@@ -84,8 +84,17 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 fn import(server: &RunningServer, keys: &std::path::Path, arguments: &[&str]) -> Output {
+    import_kind(server, keys, "nvidia-smi", arguments)
+}
+
+fn import_kind(
+    server: &RunningServer,
+    keys: &std::path::Path,
+    kind: &str,
+    arguments: &[&str],
+) -> Output {
     Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
-        .args(["import", "nvidia-smi", "--server", &server.url(), "--key-dir"])
+        .args(["import", kind, "--server", &server.url(), "--key-dir"])
         .arg(keys)
         .args(arguments)
         .output()
@@ -183,4 +192,69 @@ fn a_powershell_log_in_utf16_becomes_exact_hours() {
     let query = format!("from=2026-08-01&to=2026-08-01&node={id}");
     let found = eventually("two hours", || Some(server.hours(&query)).filter(|h| h.len() == 2));
     assert_hours(&found, &expected(&rows, 1_000));
+}
+
+/// A log that is imported while it grows, with what a lost GPU leaves between the rows, gives the
+/// hours of the whole.
+#[test]
+fn a_damaged_log_is_imported_around_its_damage_and_grows() {
+    let data = data_dir();
+    let server = RunningServer::start(data.path());
+    let whole = std::fs::read_to_string(fixture("smi-trace-idle-rental.csv")).unwrap();
+    let header = "timestamp, utilization.gpu [%], utilization.memory [%], memory.used [MiB], memory.total [MiB], temperature.gpu, power.draw [W]\n";
+    let at = whole.match_indices('\n').nth(699).unwrap().0 + 1;
+    let noise = "\0\0\0\nNo devices were found\n+------+\n";
+    let damaged = format!("{header}{}{noise}{header}{}", &whole[..at], &whole[at..]);
+    let file = data.path().join("gpu.csv");
+    let arguments = [file.to_str().unwrap(), "--node", "grown", "--cadence", "5"];
+
+    // Cut in the middle of the 1001st row: 1000 are whole.
+    let cut = damaged.match_indices('\n').nth(1_004).unwrap().0 + 30;
+    std::fs::write(&file, &damaged[..cut]).unwrap();
+    let strict = import(&server, data.path(), &[&arguments[..], &["--strict"]].concat());
+    assert_eq!(strict.status.code(), Some(2));
+    assert!(utf8(&strict.stderr).contains("nothing was imported"), "{}", utf8(&strict.stderr));
+    let first = import(&server, data.path(), &arguments);
+    let id = node_id(&first);
+    assert!(utf8(&first.stdout).contains("imported 1000 rows of 1 GPU(s)"), "{first:?}");
+    let said = utf8(&first.stderr);
+    assert!(said.contains("line 704: 1 cells where the header has 7: +------+"), "{said}");
+    assert!(said.contains("line 1006: 3 cells") && said.contains("2 lines were not"), "{said}");
+
+    std::fs::write(&file, &damaged).unwrap();
+    let second = import(&server, data.path(), &arguments);
+    let said = utf8(&second.stdout);
+    assert!(said.contains("imported 923 rows") && said.contains("skipped 1000 rows"), "{said}");
+    let query = format!("from=2026-04-25&to=2026-04-25&node={id}");
+    let found = eventually("three hours", || Some(server.hours(&query)).filter(|h| h.len() == 3));
+    assert_hours(&found, &expected(&rows(&whole, 1, 0), 5_000));
+    assert!(said.contains(&format!("/hours.csv?{query}\n")), "{said}");
+}
+
+#[test]
+fn samples_of_a_monitor_and_a_snapshot_are_imported() {
+    let data = data_dir();
+    let server = RunningServer::start(data.path());
+    let monitor = fixture("monitor.jsonl");
+    let arguments =
+        [monitor.to_str().unwrap(), "--node", "monitored", "--timezone", "Asia/Shanghai"];
+    let output = import_kind(&server, data.path(), "jsonl", &arguments);
+    assert!(utf8(&output.stdout).contains("imported 40 rows of 8 GPU(s)"), "{output:?}");
+    let id = node_id(&output);
+    let query = format!("from=2021-12-05&to=2021-12-05&node={id}");
+    let found =
+        eventually("an hour of each", || Some(server.hours(&query)).filter(|h| h.len() == 8));
+    assert!(found.iter().all(|hour| hour["hour_utc"] == "2021-12-05T20:00:00Z"), "{found:?}");
+
+    let snapshot = fixture("smi-a100-mig-535.xml");
+    let output = import(&server, data.path(), &[snapshot.to_str().unwrap(), "--node", "cut"]);
+    assert!(utf8(&output.stderr).contains("says 4 GPUs and lists 1"), "{output:?}");
+    let page = server.get(&format!("/nodes/{}?week=2023-07-31&lang=en", node_id(&output)));
+    assert!(page.contains("A100-SXM4-80GB") && page.contains("imported"), "{page}");
+
+    // Without a time there is no row, and a file without a row is told apart.
+    let untimed = fixture("smi-rtxpro6000-580.xml");
+    let output = import(&server, data.path(), &[untimed.to_str().unwrap(), "--node", "none"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(utf8(&output.stderr).contains("no timestamp"), "{output:?}");
 }

@@ -3,104 +3,118 @@
 use leasewatch_core::id::clean_text;
 use leasewatch_core::sample::Metric;
 
-use super::LogError;
+use super::super::cell::Measure;
 
 /// What a column holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Column {
+pub(super) enum Column {
     /// When the row was written.
     Time,
     /// Utilization of the GPU.
     Busy,
-    /// A metric; a cell's unit is `scale` base units.
+    /// A metric.
     Metric {
-        /// Which.
         metric: Metric,
-        /// Base units per unit of the cell.
-        scale: i64,
+        measure: Measure,
+        /// Lower is better when several columns hold the metric.
+        rank: u8,
     },
-    /// NVML's index.
     Index,
-    /// NVML's UUID.
     Uuid,
-    /// PCI bus id.
     BusId,
-    /// Product name.
     Name,
+    Serial,
+    Vbios,
+    PartNumber,
+    PciDeviceId,
+    PcieGenerationMax,
+    PcieWidthMax,
     /// Not recorded.
     Ignored(String),
 }
 
-impl Column {
-    pub(super) fn ignored_name(self) -> Option<String> {
-        match self {
-            Self::Ignored(name) => Some(name),
-            _ => None,
-        }
-    }
-}
-
-/// A header names its time column; a row of data does not.
-pub(super) fn is_header(line: &str) -> bool {
-    line.split(',').any(|cell| name_of(cell) == "timestamp")
-}
-
-pub(super) fn header(line: &str) -> Result<Vec<Column>, LogError> {
-    let columns: Vec<Column> = line.split(',').map(|cell| column(name_of(cell))).collect();
-    for (index, column) in columns.iter().enumerate() {
-        if !matches!(column, Column::Ignored(_)) && columns[..index].contains(column) {
-            let name = line.split(',').nth(index).map(name_of).unwrap_or_default();
-            return Err(LogError::ColumnTwice { name });
-        }
-    }
-    if columns.contains(&Column::Time) && columns.contains(&Column::Busy) {
-        Ok(columns)
-    } else {
-        Err(LogError::Columns { found: clean_text(line, 300) })
-    }
-}
-
 /// The name without its unit: `memory.used [MiB]` is `memory.used`.
-fn name_of(cell: &str) -> String {
+pub(super) fn name_of(cell: &str) -> String {
     cell.split('[').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn column(name: String) -> Column {
-    let metric = |metric| Column::Metric { metric, scale: 1 };
-    let watts = |metric| Column::Metric { metric, scale: 1_000 };
-    match name.as_str() {
+pub(super) fn column(name: &str) -> Column {
+    match name {
         "timestamp" => Column::Time,
         "utilization.gpu" => Column::Busy,
         "index" => Column::Index,
         "uuid" | "gpu_uuid" => Column::Uuid,
         "pci.bus_id" | "gpu_bus_id" => Column::BusId,
         "name" | "gpu_name" => Column::Name,
-        "utilization.memory" => metric(Metric::MemoryBusy),
-        "memory.used" => metric(Metric::MemoryUsed),
-        "memory.total" => metric(Metric::MemoryTotal),
-        "memory.reserved" => metric(Metric::MemoryReserved),
-        "power.draw" | "power.draw.average" => watts(Metric::PowerDraw),
-        "enforced.power.limit" => watts(Metric::PowerLimitEnforced),
-        "power.limit" => watts(Metric::PowerLimitManagement),
-        "power.default_limit" => watts(Metric::PowerLimitDefault),
-        "temperature.gpu" => metric(Metric::Temperature),
-        "temperature.memory" => metric(Metric::MemoryTemperature),
-        "clocks.sm" | "clocks.current.sm" => metric(Metric::SmClock),
-        "clocks.mem" | "clocks.current.memory" => metric(Metric::MemoryClock),
-        "clocks.max.sm" => metric(Metric::SmClockMax),
-        "clocks.max.mem" | "clocks.max.memory" => metric(Metric::MemoryClockMax),
+        "serial" | "gpu_serial" => Column::Serial,
+        "vbios_version" => Column::Vbios,
+        "gpu_part_number" => Column::PartNumber,
+        "pci.device_id" => Column::PciDeviceId,
+        "pcie.link.gen.max" => Column::PcieGenerationMax,
+        "pcie.link.width.max" => Column::PcieWidthMax,
+        _ => match metric(name) {
+            Some((metric, measure, rank)) => Column::Metric { metric, measure, rank },
+            None => Column::Ignored(clean_text(name, 80)),
+        },
+    }
+}
+
+fn metric(name: &str) -> Option<(Metric, Measure, u8)> {
+    use Measure::{
+        Bits, Celsius, Count, Flag, Megahertz, Memory, Percent, PerformanceState, Power,
+    };
+    let found = match name {
+        "utilization.memory" => (Metric::MemoryBusy, Percent, 0),
+        "memory.used" => (Metric::MemoryUsed, Memory, 0),
+        "memory.total" => (Metric::MemoryTotal, Memory, 0),
+        "memory.reserved" => (Metric::MemoryReserved, Memory, 0),
+        "power.draw" => (Metric::PowerDraw, Power, 0),
+        "power.draw.average" => (Metric::PowerDraw, Power, 1),
+        "power.draw.instant" => (Metric::PowerDraw, Power, 2),
+        "enforced.power.limit" => (Metric::PowerLimitEnforced, Power, 0),
+        "power.limit" => (Metric::PowerLimitManagement, Power, 0),
+        "power.default_limit" => (Metric::PowerLimitDefault, Power, 0),
+        "temperature.gpu" => (Metric::Temperature, Celsius, 0),
+        "temperature.memory" => (Metric::MemoryTemperature, Celsius, 0),
+        "clocks.sm" | "clocks.current.sm" => (Metric::SmClock, Megahertz, 0),
+        "clocks.mem" | "clocks.current.memory" => (Metric::MemoryClock, Megahertz, 0),
+        "clocks.max.sm" => (Metric::SmClockMax, Megahertz, 0),
+        "clocks.max.mem" | "clocks.max.memory" => (Metric::MemoryClockMax, Megahertz, 0),
         "clocks_event_reasons.active" | "clocks_throttle_reasons.active" => {
-            metric(Metric::ClockEventReasons)
+            (Metric::ClockEventReasons, Bits, 0)
         }
-        "pstate" => metric(Metric::PerformanceState),
-        "pcie.link.gen.current" | "pcie.link.gen.gpucurrent" => metric(Metric::PcieGeneration),
-        "pcie.link.width.current" => metric(Metric::PcieWidth),
-        "fan.speed" => metric(Metric::FanSpeed),
-        "encoder.utilization" | "utilization.encoder" => metric(Metric::EncoderBusy),
-        "decoder.utilization" | "utilization.decoder" => metric(Metric::DecoderBusy),
-        "ecc.errors.corrected.volatile.total" => metric(Metric::EccCorrected),
-        "ecc.errors.uncorrected.volatile.total" => metric(Metric::EccUncorrected),
-        "ecc.errors.uncorrected.aggregate.total" => metric(Metric::EccUncorrectedAggregate),
-        _ => Column::Ignored(clean_text(&name, 80)),
+        "pstate" => (Metric::PerformanceState, PerformanceState, 0),
+        "pcie.link.gen.gpucurrent" => (Metric::PcieGeneration, Count, 0),
+        "pcie.link.gen.current" => (Metric::PcieGeneration, Count, 1),
+        "pcie.link.width.current" => (Metric::PcieWidth, Count, 0),
+        "fan.speed" => (Metric::FanSpeed, Percent, 0),
+        "encoder.utilization" | "utilization.encoder" => (Metric::EncoderBusy, Percent, 0),
+        "decoder.utilization" | "utilization.decoder" => (Metric::DecoderBusy, Percent, 0),
+        "ecc.errors.corrected.volatile.total" => (Metric::EccCorrected, Count, 0),
+        "ecc.errors.uncorrected.volatile.total" => (Metric::EccUncorrected, Count, 0),
+        "ecc.errors.uncorrected.aggregate.total" => (Metric::EccUncorrectedAggregate, Count, 0),
+        "remapped_rows.correctable" => (Metric::RemappedCorrected, Count, 0),
+        "remapped_rows.uncorrectable" => (Metric::RemappedUncorrected, Count, 0),
+        "remapped_rows.pending" => (Metric::RemapPending, Flag, 0),
+        "remapped_rows.failure" => (Metric::RemapFailure, Flag, 0),
+        "mig.mode.current" => (Metric::MigMode, Flag, 0),
+        "gpu_recovery_action" => (Metric::RecoveryAction, Measure::RecoveryAction, 0),
+        _ => (throttle_counter(name)?, Measure::Duration, 0),
+    };
+    Some(found)
+}
+
+/// Cumulative time below maximum clocks.
+fn throttle_counter(name: &str) -> Option<Metric> {
+    let reason = name
+        .strip_prefix("clocks_event_reasons_counters.")
+        .or_else(|| name.strip_prefix("clocks_throttle_reasons_counters."))?;
+    match reason {
+        "sw_power_cap" => Some(Metric::ThrottleSwPower),
+        "sw_thermal_slowdown" => Some(Metric::ThrottleSwThermal),
+        "hw_thermal_slowdown" => Some(Metric::ThrottleHwThermal),
+        "hw_power_brake_slowdown" => Some(Metric::ThrottleHwPowerBrake),
+        "sync_boost" => Some(Metric::ThrottleSyncBoost),
+        _ => None,
     }
 }

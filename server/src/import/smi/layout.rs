@@ -1,0 +1,180 @@
+//! What stands in which column, and how a line falls into cells.
+
+use std::borrow::Cow;
+
+use leasewatch_core::time::Zone;
+
+use super::super::log::{Gatherer, cut};
+use super::super::{LogError, local_time};
+use super::column::{self, Column};
+
+const SEPARATORS: [char; 3] = [',', '\t', ';'];
+
+/// The columns under one header.
+pub(super) struct Layout {
+    pub(super) columns: Vec<Column>,
+    /// Not known before the first row when the columns were named by hand.
+    separator: Option<char>,
+    reported: bool,
+}
+
+/// A header names its time column; a row of data does not.
+pub(super) fn is_header(line: &str) -> bool {
+    separator_of_header(line).is_some()
+}
+
+/// True when a cell of the line is a time, whatever the separator.
+pub(super) fn has_time(line: &str, zone: Zone) -> bool {
+    let is_time = |cell: &str| local_time::read(cell.trim_matches(['"', ' ']), zone).is_some();
+    SEPARATORS.into_iter().any(|separator| line.split(separator).any(is_time))
+}
+
+fn separator_of_header(line: &str) -> Option<char> {
+    let names_time = |separator: &char| {
+        let cells = split(line, *separator);
+        cells.is_ok_and(|cells| cells.iter().any(|cell| column::name_of(cell) == "timestamp"))
+    };
+    SEPARATORS.into_iter().find(names_time)
+}
+
+impl Layout {
+    /// The layout under a header.
+    ///
+    /// # Errors
+    /// [`LogError::Columns`]
+    pub(super) fn header(line: &str) -> Result<Self, LogError> {
+        Self::of(line, separator_of_header(line))
+    }
+
+    /// The layout that somebody names.
+    ///
+    /// # Errors
+    /// [`LogError::Columns`]
+    pub(super) fn named(names: &str) -> Result<Self, LogError> {
+        Self::of(names, None)
+    }
+
+    fn of(line: &str, separator: Option<char>) -> Result<Self, LogError> {
+        let unusable = || LogError::Columns { found: cut(line) };
+        let names = split(line, separator.unwrap_or(',')).map_err(|_| unusable())?;
+        let mut columns: Vec<Column> = Vec::with_capacity(names.len());
+        for name in &names {
+            let column = column::column(&column::name_of(name));
+            // A query may ask twice; both cells say the same.
+            let again = columns.contains(&column);
+            columns.push(if again { Column::Ignored(column::name_of(name)) } else { column });
+        }
+        if columns.contains(&Column::Time) && columns.contains(&Column::Busy) {
+            Ok(Self { columns, separator, reported: false })
+        } else {
+            Err(unusable())
+        }
+    }
+
+    /// # Errors
+    /// The line does not have as many cells as the header, in words.
+    pub(super) fn cells<'a>(&mut self, line: &'a str) -> Result<Vec<Cow<'a, str>>, String> {
+        let want = self.columns.len();
+        let separator = self.separator.or_else(|| {
+            SEPARATORS.into_iter().find(|s| split(line, *s).is_ok_and(|cells| cells.len() == want))
+        });
+        let cells = split(line, separator.unwrap_or(','))?;
+        if cells.len() != want {
+            let got = cells.len();
+            return Err(format!("{got} cells where the header has {want}: {}", cut(line)));
+        }
+        self.separator = separator;
+        Ok(cells)
+    }
+
+    /// Tells of the columns that are not recorded, once a row stands under them.
+    pub(super) fn report_ignored(&mut self, gatherer: &mut Gatherer<'_>) {
+        if std::mem::replace(&mut self.reported, true) {
+            return;
+        }
+        for column in &self.columns {
+            if let Column::Ignored(name) = column {
+                gatherer.ignored(name);
+            }
+        }
+    }
+}
+
+/// Cells of a line, quotes taken off.
+///
+/// # Errors
+/// A quote that is not closed, or text behind one.
+fn split(line: &str, separator: char) -> Result<Vec<Cow<'_, str>>, String> {
+    if !line.contains('"') {
+        return Ok(line.split(separator).map(|cell| Cow::Borrowed(cell.trim())).collect());
+    }
+    let mut cells = Vec::new();
+    let mut rest = Some(line);
+    while let Some(text) = rest {
+        let text = text.trim_start_matches(|c: char| c.is_whitespace() && c != separator);
+        let (cell, after) = match text.strip_prefix('"') {
+            Some(quoted) => {
+                let (cell, after) = unquote(quoted).ok_or("a quote is not closed")?;
+                (
+                    Cow::Owned(cell),
+                    after.trim_start_matches(|c: char| c.is_whitespace() && c != separator),
+                )
+            }
+            None => {
+                let end = text.find(separator).unwrap_or(text.len());
+                (Cow::Borrowed(text[..end].trim()), &text[end..])
+            }
+        };
+        rest = match after.strip_prefix(separator) {
+            Some(next) => Some(next),
+            None if after.is_empty() => None,
+            None => return Err(format!("text behind a quoted cell: {}", cut(after))),
+        };
+        cells.push(cell);
+    }
+    Ok(cells)
+}
+
+/// What stands before the closing quote, and what behind it. A doubled quote is a quote.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut cell = String::new();
+    let mut rest = text;
+    loop {
+        let (before, after) = rest.split_once('"')?;
+        cell.push_str(before);
+        match after.strip_prefix('"') {
+            Some(next) => {
+                cell.push('"');
+                rest = next;
+            }
+            None => return Some((cell, after)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_fall_apart_at_separators_outside_quotes() {
+        let cells = |line| split(line, ',').map(|cells| cells.join("|"));
+        assert_eq!(cells("a, b ,,d"), Ok("a|b||d".to_owned()));
+        assert_eq!(cells("\"a, b\", \"c\"\"d\" ,e"), Ok("a, b|c\"d|e".to_owned()));
+        assert!(cells("\"a, b").is_err());
+        assert!(cells("\"a\" b, c").is_err());
+    }
+
+    #[test]
+    fn a_header_decides_the_separator() {
+        for header in [
+            "timestamp, utilization.gpu [%]",
+            "\"timestamp\"\t\"utilization.gpu\"",
+            "index;timestamp;utilization.gpu",
+        ] {
+            assert!(is_header(header) && Layout::header(header).is_ok(), "{header}");
+        }
+        assert!(!is_header("2026/08/01 03:59:40.361, 0, 100 %"));
+        assert!(is_header("timestamp, index") && Layout::header("timestamp, index").is_err());
+    }
+}
