@@ -25,7 +25,7 @@ pub async fn run(jobs: Jobs) {
     let mut changes = jobs.live.changes();
     loop {
         let started_at = jobs.clock.now();
-        let all = remake_all(&jobs).await;
+        let all = turn(&jobs).await;
         jobs.report(JOB, started_at, &all).await;
         let hour = started_at.hour();
         // A new hour, or changes that were missed: everything anew.
@@ -48,18 +48,28 @@ pub async fn run(jobs: Jobs) {
     }
 }
 
-async fn remake_all(jobs: &Jobs) -> Result<u64, StoreError> {
+/// Remakes every node's open hour. One that cannot be metered keeps no other one from being shown;
+/// the first error is reported after the walk. Returns how many were made.
+///
+/// # Errors
+/// The first [`StoreError`], after the walk.
+pub async fn turn(jobs: &Jobs) -> Result<u64, StoreError> {
     let mut tx = jobs.db.begin(Scope::Operator).await?;
     let nodes = node::list(&mut tx).await?;
     tx.commit().await?;
     let known: Vec<NodeId> = nodes.iter().map(|row| row.id).collect();
     jobs.live.retain_open_hours(&known);
-    let mut made = 0;
+    let (mut made, mut failed) = (0, None);
     for row in nodes {
-        remake(jobs, row.id).await?;
-        made += 1;
+        match remake(jobs, row.id).await {
+            Ok(()) => made += 1,
+            Err(error) => {
+                tracing::warn!(node.id = %row.id, error = %error, "an open hour could not be metered");
+                failed = failed.or(Some(error));
+            }
+        }
     }
-    Ok(made)
+    failed.map_or(Ok(made), Err)
 }
 
 /// Remakes the open hour of one node.

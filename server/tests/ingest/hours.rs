@@ -3,7 +3,7 @@
 use leasewatch_core::metering::{GapCause, HourState, SEAL_AFTER_MS};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{HOUR_MS, Hour, Period, Timestamp};
-use leasewatch_server::jobs::{Jobs, close_hours};
+use leasewatch_server::jobs::{Jobs, close_hours, open_hours};
 use leasewatch_server::store::hour::{self, HourRow};
 use leasewatch_server::store::{Scope, hour_work};
 
@@ -99,6 +99,9 @@ async fn an_hour_that_cannot_be_closed_keeps_no_other_from_being_closed() {
     }
     let key = rig.count("select min(node_id)::bigint from node").await;
     rig.administer(&format!("update segment_block set body = '\\x00' where node_id = {key}")).await;
+    assert!(open_hours::turn(&jobs(&rig)).await.is_err(), "the fault is reported");
+    let open = |agent: &Agent| rig.live.open_hour(agent.id(), NOW.hour()).is_some();
+    assert_eq!((open(&sound), open(&broken)), (true, false), "the open hour of the other is shown");
     pass(&rig, NOW);
     assert!(close_hours::turn(&jobs(&rig), true).await.is_err(), "the fault is reported");
     assert_eq!(hours(&rig, &sound).await.len(), 1);
