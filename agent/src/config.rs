@@ -4,13 +4,12 @@
 //! never a default. Nothing here can be set by a server.
 
 use std::fs;
-use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use leasewatch_core::id::{Slug, clean_text};
+use leasewatch_proto::channel::{ServerAddress, ServerCertificate};
 use serde::Deserialize;
-use tonic::transport::Uri;
 
 use crate::source::DEFAULT_NVML_LIBRARY;
 use crate::spool::Quota;
@@ -37,10 +36,14 @@ pub enum Command {
 /// Options of `run`. Each can also stand in the environment or in the file.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// Where the server is. Only loopback: there is no encryption on this way yet, so reach a
-    /// server elsewhere through a tunnel [default: http://127.0.0.1:7443]
+    /// Where the server is, with http:// or https://. Only loopback: reach a server elsewhere
+    /// through a tunnel [default: http://127.0.0.1:7443]
     #[arg(long, env = "LEASEWATCH_SERVER", value_name = "URL")]
     pub server: Option<String>,
+    /// The server's certificate, for https: a copy of tls/certificate.pem from its data directory.
+    /// It alone is trusted, and nothing of the system
+    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
+    pub server_certificate: Option<PathBuf>,
     /// Where the node's key and the end of its chain are kept [default: /var/lib/leasewatch-agent]
     #[arg(long, env = "LEASEWATCH_STATE_DIR", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
@@ -94,6 +97,7 @@ pub enum LogFormat {
 #[serde(deny_unknown_fields, default)]
 struct FileConfig {
     server: Option<String>,
+    server_certificate: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     tenant: Option<String>,
     provider: Option<String>,
@@ -108,10 +112,10 @@ struct FileConfig {
 }
 
 /// What the agent does, complete and within bounds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is documented at `RunArgs`")]
 pub struct Config {
-    pub server: String,
+    pub server: ServerAddress,
     pub state_dir: PathBuf,
     pub tenant: Slug,
     pub provider: Slug,
@@ -168,11 +172,12 @@ impl Config {
             value.or(other).unwrap_or_else(|| default.to_owned())
         };
         let server = text(args.server, file.server, "http://127.0.0.1:7443");
+        let certificate = args.server_certificate.or(file.server_certificate);
         let default_dir = || PathBuf::from("/var/lib/leasewatch-agent");
         let mib = args.spool_mib.or(file.spool_mib).unwrap_or(16);
         let hours = args.spool_hours.or(file.spool_hours).unwrap_or(24);
         Ok(Self {
-            server: checked_server(server)?,
+            server: server_address(&server, certificate.as_deref())?,
             state_dir: args.state_dir.or(file.state_dir).unwrap_or_else(default_dir),
             tenant: slug("tenant", &text(args.tenant, file.tenant, "default"))?,
             provider: slug("provider", &text(args.provider, file.provider, "unknown"))?,
@@ -205,18 +210,13 @@ fn slug(option: &'static str, text: &str) -> Result<Slug, ConfigError> {
     Slug::new(text).map_err(|error| value(option, error.to_string()))
 }
 
-fn checked_server(server: String) -> Result<String, ConfigError> {
-    let uri: Uri = server.parse().map_err(|_| value("server", "is not a URL"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err(value("server", "must begin with http://"));
-    }
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let is_loopback =
-        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-    if !is_loopback {
-        return Err(value("server", "plain http is for loopback only; use a tunnel"));
-    }
-    Ok(server)
+fn server_address(url: &str, certificate: Option<&Path>) -> Result<ServerAddress, ConfigError> {
+    let certificate = certificate.map(|path| {
+        ServerCertificate::read(path)
+            .map_err(|error| value("server_certificate", format!("{} {error}", path.display())))
+    });
+    ServerAddress::new(url, certificate.transpose()?)
+        .map_err(|error| value("server", error.to_string()))
 }
 
 fn checked_name(name: String) -> Result<String, ConfigError> {
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn the_defaults_are_complete() {
         let config = Config::new(RunArgs::default()).unwrap();
-        assert_eq!(config.server, "http://127.0.0.1:7443");
+        assert_eq!(config.server.to_string(), "http://127.0.0.1:7443");
         assert_eq!(config.quota, Quota { bytes: 16 << 20, hours: 24 });
         assert_eq!(config.cadence_ms, None);
         assert!(!config.process_lists);
@@ -306,10 +306,25 @@ mod tests {
     }
 
     #[test]
-    fn loopback_has_three_spellings() {
-        for server in ["http://localhost:7443", "http://[::1]:7443", "http://127.8.0.1:1"] {
-            assert!(checked_server(server.to_owned()).is_ok(), "{server}");
-        }
+    fn https_needs_the_certificate_of_its_server() {
+        let alone = problem("server = \"https://127.0.0.1:7443\"");
+        assert!(alone.contains("--server-certificate FILE"), "{alone}");
+        let missing = "server = \"https://127.0.0.1:7443\"\nserver_certificate = \"/nowhere\"";
+        assert!(problem(missing).starts_with("server_certificate: /nowhere cannot be read"));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("certificate.pem");
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+        std::fs::write(&path, made.cert.pem()).unwrap();
+        let with = |server: &str| {
+            let server_certificate = Some(path.clone());
+            let server = Some(server.to_owned());
+            Config::new(RunArgs { server, server_certificate, ..RunArgs::default() })
+        };
+        assert_eq!(with("https://[::1]:1").unwrap().server.to_string(), "https://[::1]:1");
+        assert!(with("http://127.0.0.1:1").unwrap_err().to_string().starts_with("server: "));
+        std::fs::write(&path, made.signing_key.serialize_pem()).unwrap();
+        let key = with("https://127.0.0.1:1").unwrap_err().to_string();
+        assert!(key.contains("exactly one certificate"), "{key}");
     }
 
     #[test]

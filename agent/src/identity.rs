@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 pub use key::{load_or_create_key, pinned_server_key};
-pub use state::{Enrolled, KnownGpu, State};
+pub use state::{Beginning, Enrolled, KnownGpu, State};
 
 /// File names in the state directory.
 const LOCK: &str = "lock";

@@ -16,10 +16,11 @@ use leasewatch_agent::identity::{IdentityError, State, StateDir, load_or_create_
 use leasewatch_agent::observation::{CHANNEL_CAPACITY, LiveState};
 use leasewatch_agent::recorder::{Epoch, Journal, Recorder, Writer};
 use leasewatch_agent::sampler::{Sampler, SamplerOptions};
+use leasewatch_agent::source::nvml::SLICE_PREFIX;
 use leasewatch_agent::source::{Source, host};
 use leasewatch_agent::uplink::{Shared, Uplink, UplinkOptions};
 use leasewatch_core::evidence::chain::ClockSource;
-use leasewatch_core::id::{ChainId, EpochId, Hash};
+use leasewatch_core::id::{ChainId, EpochId, GpuUuid, Hash};
 use leasewatch_core::segment::{LifeUnitKind, StopReason};
 use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,6 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
+    leasewatch_proto::channel::install_cryptography();
     let Cli { command: Command::Run(args) } = Cli::parse();
     let config = match Config::new(*args) {
         Ok(config) => config,
@@ -61,8 +63,8 @@ fn refuse(why: &dyn std::fmt::Display, code: u8) -> ExitCode {
 
 fn start(config: &Config) -> anyhow::Result<()> {
     let state_dir = StateDir::open(&config.state_dir)?;
-    let key = load_or_create_key(&state_dir)?;
     let state = State::load(&state_dir, ChainId(random()?))?;
+    let key = load_or_create_key(&state_dir)?;
     let anchor = Anchor::at(Instant::now());
     let source = Source::open(&config.nvml_library);
     let welcomed_cadence = state.enrolled.as_ref().map(|enrolled| enrolled.cadence_ms);
@@ -83,7 +85,7 @@ fn start(config: &Config) -> anyhow::Result<()> {
         node.id = %journal.node(),
         chain.id = %journal.chain(),
         origin = journal.epoch().origin.name(),
-        server = config.server,
+        server = %config.server,
         version = env!("CARGO_PKG_VERSION"),
         "agent started"
     );
@@ -176,10 +178,11 @@ fn sampler_options(
     options.process_counts = config.process_lists;
     // A container that restarts may be given other cards: that is no replacement.
     let is_same_life = state.life_unit == Some(epoch.life_unit.id);
-    if is_same_life || epoch.life_unit.kind == LifeUnitKind::Host {
-        options.known =
-            state.gpus.iter().map(|gpu| (gpu.bus_id.clone(), gpu.uuid.clone())).collect();
-    }
+    let is_all = is_same_life || epoch.life_unit.kind == LifeUnitKind::Host;
+    // A slice that is not there any more was cut away in any case.
+    let is_known = |uuid: &GpuUuid| is_all || uuid.as_str().starts_with(SLICE_PREFIX);
+    let known = state.gpus.iter().filter(|gpu| is_known(&gpu.uuid));
+    options.known = known.map(|gpu| (gpu.bus_id.clone(), gpu.uuid.clone())).collect();
     options
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use leasewatch_core::id::{BusId, GpuUuid};
 use leasewatch_core::sample::{HostMetric, Metric, Reading};
-use leasewatch_core::segment::{EventKind, TrackSource};
+use leasewatch_core::segment::{EventKind, Partition, TrackSource};
 
 /// Observations that may wait for the recorder. A full channel drops ticks and counts them; the
 /// sampling threads never wait.
@@ -29,13 +29,15 @@ pub enum Observation {
     TickEnd(i64),
 }
 
-/// Readings of one GPU at one instant.
+/// Readings of one GPU, or of one slice of it, at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuObservation {
-    /// The physical device.
+    /// The physical device, or the slice.
     pub uuid: GpuUuid,
     /// The place it sits in.
     pub bus_id: BusId,
+    /// What it is a slice of; `None` for a whole GPU.
+    pub partition: Option<Partition>,
     /// When it was read. Strictly ascending for each GPU.
     pub at_boot_ms: i64,
     /// Ascending by metric code, each at most once. A metric of the slow lane is absent at most
@@ -84,10 +86,12 @@ pub struct EventObservation {
 /// The latest values of one GPU, for live frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveGpu {
-    /// The physical device.
+    /// The physical device, or the slice.
     pub uuid: GpuUuid,
     /// The place it sits in.
     pub bus_id: BusId,
+    /// True for a slice of a GPU.
+    pub is_slice: bool,
     /// When it last answered; `None` before the first answer.
     pub at_boot_ms: Option<i64>,
     /// Its last utilization in percent; `None` before the first point.
@@ -101,12 +105,23 @@ pub struct LiveGpu {
 }
 
 impl LiveGpu {
+    /// The last reading of each metric, with those of a newer read.
+    pub(crate) fn show(&mut self, readings: &[(Metric, Reading)]) {
+        for (metric, reading) in readings {
+            match self.readings.binary_search_by_key(&metric.code(), |(other, _)| other.code()) {
+                Ok(at) => self.readings[at].1 = *reading,
+                Err(at) => self.readings.insert(at, (*metric, *reading)),
+            }
+        }
+    }
+
     /// A GPU that has not answered yet.
     #[must_use]
     pub fn new(uuid: GpuUuid, bus_id: BusId) -> Self {
         Self {
             uuid,
             bus_id,
+            is_slice: false,
             at_boot_ms: None,
             busy: None,
             readings: Vec::new(),
@@ -127,7 +142,8 @@ impl LiveGpu {
 pub struct LiveSnapshot {
     /// When the sampler last ticked; `None` before the first tick.
     pub tick_boot_ms: Option<i64>,
-    /// GPUs known in this epoch, lost ones included, ascending by bus id.
+    /// GPUs known in this epoch, lost ones included, ascending by bus id, each followed by its
+    /// slices.
     pub gpus: Vec<LiveGpu>,
     /// When the host was last read.
     pub host_at_boot_ms: Option<i64>,

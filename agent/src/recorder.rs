@@ -23,6 +23,7 @@ use crate::clock::{Anchor, Instant};
 use crate::identity::KnownGpu;
 use crate::observation::{EventObservation, LiveState, Observation};
 use crate::source::host;
+use crate::source::nvml::SLICE_PREFIX;
 
 pub use gathering::{Content, Gathering};
 pub use journal::{Epoch, Journal, JournalError, Writer};
@@ -114,7 +115,7 @@ impl Recorder {
 
     fn seal(&self, content: &Content, anchor: Anchor) {
         let snapshot = self.live.snapshot();
-        let present = snapshot.gpus.iter().filter(|gpu| !gpu.lost).count();
+        let present = snapshot.gpus.iter().filter(|gpu| !gpu.lost && !gpu.is_slice).count();
         let gpu_count =
             if snapshot.nvml_available { u16::try_from(present).unwrap_or(u16::MAX) } else { 0 };
         let gpus = self.gpus.values().cloned().collect();
@@ -134,10 +135,14 @@ impl Recorder {
 
     /// Which GPU sits where, for the next start and for the names on the live lane.
     fn remember(&mut self, observation: &Observation) {
-        let Observation::Event(EventObservation { kind, .. }) = observation else { return };
+        let Observation::Event(EventObservation { kind, gpu, .. }) = observation else { return };
         match kind {
             EventKind::GpuSeen(seen) => {
-                self.gpus.retain(|_, gpu| gpu.bus_id != seen.bus_id);
+                // A GPU and its slices share a bus id; only a GPU takes the place of another.
+                let is_whole = |uuid: &GpuUuid| !uuid.as_str().starts_with(SLICE_PREFIX);
+                if seen.partition.is_none() {
+                    self.gpus.retain(|uuid, gpu| gpu.bus_id != seen.bus_id || !is_whole(uuid));
+                }
                 let (bus_id, uuid) = (seen.bus_id.clone(), seen.uuid.clone());
                 let gpu = KnownGpu { bus_id, uuid, name: seen.name.clone() };
                 self.gpus.insert(seen.uuid.clone(), gpu);
@@ -145,6 +150,11 @@ impl Recorder {
             }
             EventKind::GpuReplaced { old, .. } => {
                 self.gpus.remove(old);
+            }
+            EventKind::PartitionRemoved
+                if gpu.as_ref().is_some_and(|slice| self.gpus.remove(slice).is_some()) =>
+            {
+                self.journal.set_known_gpus(self.gpus.values().cloned().collect());
             }
             _ => {}
         }

@@ -11,6 +11,7 @@ mod fleet;
 mod outbox;
 mod plausible;
 mod reader;
+mod slices;
 mod watch;
 
 use std::io;
@@ -42,7 +43,8 @@ pub struct SamplerOptions {
     pub source: Source,
     /// GPUs that the node had in an earlier epoch of the same life, by place. One that is not
     /// there is reported missing, one that is another is reported replaced. In a container, leave
-    /// out what an earlier life had: an instance that restarts may be given other cards.
+    /// out the GPUs that an earlier life had: an instance that restarts may be given other cards.
+    /// Slices are looked for in any case.
     pub known: Vec<(BusId, GpuUuid)>,
     /// How often things happen.
     pub timing: Timing,

@@ -77,6 +77,13 @@ impl Entry {
         }
     }
 
+    fn started_at(&self) -> Timestamp {
+        match self {
+            Self::Segment { sealed, .. } => sealed.signed.head.period.start,
+            Self::Dropped(range) => range.period.start,
+        }
+    }
+
     fn end(&self) -> ChainEnd {
         let (head, ended_at) = match self {
             Self::Segment { sealed, hash, .. } => (*hash, sealed.signed.head.period.end),
@@ -221,6 +228,29 @@ impl Spool {
         self.before =
             ChainEnd { sequence: Sequence(first.0.saturating_sub(1)), head, ended_at: Some(start) };
         true
+    }
+
+    /// Ends the chain, which cannot go on, and begins the next one. What is owed of the old one
+    /// becomes a drop of the first sequences of the new one: in the old chain those sequences are
+    /// somebody else's, or the server refuses a drop of them. Returns how many sequences that are.
+    pub fn start_chain(&mut self) -> u64 {
+        let end = self.end();
+        let started_at = self.entries.iter().map(Entry::started_at).min();
+        let owed = end.sequence.0.saturating_add(1).saturating_sub(self.oldest().0);
+        *self = Self::new(self.quota, ChainEnd::START);
+        let (Some(started_at), Some(last_head), Some(ended_at)) =
+            (started_at, end.head, end.ended_at)
+        else {
+            return 0;
+        };
+        self.entries.push_back(Entry::Dropped(DroppedRange {
+            first: Sequence::FIRST,
+            last: Sequence(owed),
+            period: Period::new(started_at, ended_at.max(started_at)),
+            reason: DropReason::Lost,
+            last_head,
+        }));
+        owed
     }
 
     fn entry(&self, sequence: Sequence) -> Option<&Entry> {
@@ -423,5 +453,26 @@ mod tests {
         assert_eq!(spool.oldest(), Sequence(2));
         assert_eq!(spool.head_hash(Sequence(1)), Some(Hash([1; 32])));
         assert!(!spool.declare(Sequence(2), cursor, None));
+    }
+
+    #[test]
+    fn what_is_owed_of_a_chain_that_ends_is_a_drop_at_the_beginning_of_the_next() {
+        let mut spool = filled(ROOMY, 5);
+        spool.quarantine(Sequence(4)).unwrap();
+        spool.trim(Sequence(2));
+        let end = spool.end();
+        assert_eq!(spool.start_chain(), 3);
+        let range = spool.dropped(Sequence(1), Sequence(3)).unwrap();
+        assert_eq!((range.reason, Some(range.last_head)), (DropReason::Lost, end.head));
+        assert_eq!(range.period.ms(), 3 * 60_000);
+        assert_eq!(Some(range.period.end), end.ended_at);
+        assert_eq!((spool.bytes(), spool.segments(), spool.oldest()), (0, 0, Sequence(1)));
+        let first = next(&spool);
+        assert_eq!(first.signed.head.sequence, Sequence(4));
+        assert_eq!(first.signed.head.previous, end.head);
+        // A chain that owes nothing leaves nothing.
+        spool.trim(Sequence(3));
+        assert_eq!(spool.start_chain(), 0);
+        assert_eq!((spool.oldest(), spool.newest()), (Sequence(1), Sequence(0)));
     }
 }

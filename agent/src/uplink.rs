@@ -13,9 +13,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use leasewatch_core::delivery::{Action, CloseReason, Ending, Moment, Sender};
+use leasewatch_core::evidence::chain::ChainStartReason;
 use leasewatch_core::id::{ChainId, Sequence, Slug};
+use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::{
-    Ack, Challenge, DropParts, Hello, LivePace, Refusal, SegmentParts, Welcome, estimate_from_wire,
+    Ack, ChainStartParts, Challenge, DropParts, Hello, LivePace, Refusal, SegmentParts, Welcome,
+    estimate_from_wire,
 };
 use leasewatch_proto::v1::agent_message::Kind as Up;
 use leasewatch_proto::v1::server_message::Kind as Down;
@@ -36,8 +39,8 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// Where to deliver, and as whom to introduce the node.
 #[derive(Debug, Clone)]
 pub struct UplinkOptions {
-    /// `http://127.0.0.1:7443`.
-    pub server: String,
+    /// Where, and what it has to show.
+    pub server: ServerAddress,
     /// The tenant that a new node asks to belong to.
     pub tenant: Slug,
     /// Who supplies the node.
@@ -72,6 +75,8 @@ pub struct Uplink {
     welcome: Option<Welcome>,
     live: Interval,
     refusal_code: String,
+    /// The chain's start was sent on this stream and not answered.
+    start_in_flight: bool,
 }
 
 enum Wake {
@@ -98,6 +103,7 @@ impl Uplink {
             welcome: None,
             live: pace(LIVE_MS),
             refusal_code: String::new(),
+            start_in_flight: false,
         };
         (uplink, flag)
     }
@@ -153,6 +159,12 @@ impl Uplink {
             Action::Connect => self.link = Link::dial(&self.options.server),
             Action::SendHello => self.send_hello(),
             Action::SendProof => self.send_proof(),
+            Action::SendStart => {
+                let (statement, signature) = journal.sign_chain_start();
+                let start = ChainStartParts { statement, signature };
+                self.link.send(Up::ChainStart(start.into_wire()));
+                self.start_in_flight = true;
+            }
             Action::SendSegment(sequence) => {
                 let parts =
                     journal.with_spool(|spool| spool.segment(sequence).map(SegmentParts::from));
@@ -202,7 +214,16 @@ impl Uplink {
 
     fn close(&mut self, reason: CloseReason) {
         match reason {
-            CloseReason::ChainDiverged | CloseReason::DropRefused => self.start_chain(reason),
+            CloseReason::ChainDiverged => self.start_chain(
+                ChainStartReason::LostState,
+                "the server and the state directory contradict each other about this node's \
+                 chain: a new chain begins. Was the state directory copied or restored from a \
+                 backup?",
+            ),
+            CloseReason::DropRefused => self.start_chain(
+                ChainStartReason::Refused,
+                "the server refused a drop, so the chain cannot go on: a new chain begins",
+            ),
             CloseReason::HandshakeTimeout | CloseReason::AckTimeout | CloseReason::Unexpected => {
                 tracing::warn!(?reason, "the stream is given up");
             }
@@ -210,15 +231,14 @@ impl Uplink {
         self.end(Ending::Lost);
     }
 
-    fn start_chain(&mut self, reason: CloseReason) {
+    fn start_chain(&mut self, reason: ChainStartReason, why: &str) {
         let chain = ChainId(random_bytes());
-        let lost = self.shared.journal.start_chain(chain);
+        let owed = self.shared.journal.start_chain(chain, reason);
         tracing::error!(
-            ?reason,
+            reason = reason.name(),
             chain.id = %chain,
-            segments.lost = lost,
-            "the server and the state directory disagree about this node's chain: a new chain \
-             begins. Was the state directory copied or restored from a backup?"
+            segments.lost = owed,
+            "{why}"
         );
     }
 
@@ -226,6 +246,7 @@ impl Uplink {
         self.link = Link::Down;
         self.hello = None;
         self.challenge = None;
+        self.start_in_flight = false;
         self.sender.on_disconnected(now(), ending, u64::from_le_bytes(random_bytes()));
     }
 
@@ -235,8 +256,11 @@ impl Uplink {
             LinkEvent::Message(message) => self.on_message(message),
             LinkEvent::Ended(why) => {
                 let ending = why.ending();
+                if self.start_in_flight && why.is_invalid() {
+                    self.shared.journal.redate_chain_start();
+                }
                 tracing::warn!(
-                    server = self.options.server,
+                    server = %self.options.server,
                     error = %why,
                     advice = why.advice().unwrap_or("trying again"),
                     "no stream to the server"
@@ -253,6 +277,7 @@ impl Uplink {
             Down::Welcome(wire) => self.on_welcome(&wire),
             Down::Ack(wire) => {
                 let Ack { sequence, rewind } = Ack::from_wire(&wire);
+                self.start_in_flight = false;
                 journal.with_spool(|spool| self.sender.on_ack(now(), sequence, rewind, spool));
             }
             Down::Refusal(wire) => {

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails has to fail its test")]
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -18,15 +19,20 @@ use leasewatch_agent::recorder::{Epoch, Gathering, Journal, Writer};
 use leasewatch_agent::spool::Quota;
 use leasewatch_agent::uplink::{Shared, Uplink, UplinkOptions};
 use leasewatch_core::delivery::{
-    Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDecision,
+    Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDecision, StartDecision,
+    StoredChain,
 };
-use leasewatch_core::evidence::chain::{self, ClockSource, DropReason};
+use leasewatch_core::evidence::chain::{
+    self, ChainStart, ChainStartReason, ClockSource, DropReason,
+};
 use leasewatch_core::evidence::statement::{StatementKind, verify};
 use leasewatch_core::id::{ChainId, EpochId, KeyId, LifeUnitId, Sequence, Slug};
 use leasewatch_core::segment::{EventKind, LifeUnit, LifeUnitKind, Origin};
 use leasewatch_core::time::Timestamp;
+use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::{
-    Ack, Challenge, DropParts, Hello, Proof, Refusal, SegmentParts, TimeEcho, TimeProbe, Welcome,
+    Ack, ChainStartParts, Challenge, DropParts, Hello, Proof, Refusal, SegmentParts, TimeEcho,
+    TimeProbe, Welcome,
 };
 use leasewatch_proto::v1::agent_message::Kind as Up;
 use leasewatch_proto::v1::server_message::Kind as Down;
@@ -42,7 +48,10 @@ use tonic::{Request, Response, Status, Streaming};
 /// What a server has seen and stored.
 #[derive(Debug, Clone, Default)]
 struct Stored {
-    cursor: Option<Cursor>,
+    chains: BTreeMap<ChainId, StoredChain>,
+    /// The chain of the last hello.
+    chain: Option<ChainId>,
+    starts: Vec<ChainStart>,
     segments: Vec<u64>,
     drops: Vec<(u64, u64, DropReason)>,
     proofs: u32,
@@ -52,11 +61,34 @@ struct Stored {
     refuses: Option<u64>,
     /// The hello that is refused, and how.
     refuses_hello: bool,
+    /// Every drop is refused.
+    refuses_drops: bool,
+    /// Every start ends its stream.
+    refuses_starts: bool,
+    starts_refused: u32,
 }
 
 impl Stored {
+    /// The chain of the last hello.
+    fn known(&self) -> StoredChain {
+        let chain = self.chain.and_then(|chain| self.chains.get(&chain));
+        chain.copied().unwrap_or(StoredChain::UNKNOWN)
+    }
+
     fn cursor(&self) -> Cursor {
-        self.cursor.unwrap_or(Cursor::START)
+        self.known().cursor
+    }
+
+    fn set(&mut self, known: StoredChain) {
+        self.chains.insert(self.chain.unwrap(), known);
+    }
+
+    fn move_to(&mut self, cursor: Cursor) {
+        self.set(StoredChain { cursor, ..self.known() });
+    }
+
+    fn reasons(&self) -> Vec<ChainStartReason> {
+        self.starts.iter().map(|start| start.reason).collect()
     }
 
     fn reached(&self, sequence: u64) -> bool {
@@ -104,7 +136,11 @@ impl Service {
             };
             let Some(kind) = message else { return };
             if let Some(answer) = self.answer(kind, &key) {
-                let _ = answers.send(Ok(ServerMessage { kind: Some(answer) })).await;
+                let ends = answer.is_err();
+                let _ = answers.send(answer.map(|kind| ServerMessage { kind: Some(kind) })).await;
+                if ends {
+                    return;
+                }
             }
         }
     }
@@ -132,16 +168,21 @@ impl Service {
         let proof = Signature::from_bytes(&Proof::from_wire(&proof).unwrap().signature);
         let key = VerifyingKey::from_bytes(&hello.public_key).unwrap();
         key.verify_strict(&challenge.proof_message(&hello), &proof).unwrap();
-        self.stored.send_modify(|stored| stored.proofs += 1);
+        self.stored.send_modify(|stored| {
+            stored.proofs += 1;
+            stored.chain = Some(hello.chain);
+        });
+        let known = self.stored.borrow().known();
         let welcome = Welcome {
             node: KeyId::of_public_key(&hello.public_key).first_node_id(),
             tenant: hello.tenant.clone(),
-            cursor: self.stored.borrow().cursor(),
+            cursor: known.cursor,
             cadence_ms: 1_000,
             live_interval_ms: 60_000,
             server_time: Timestamp(1_800_000_000_000),
             recorded_until: None,
             window_bytes: 0,
+            start_wanted: !known.has_begun(),
         };
         send(Down::Welcome(welcome.to_wire())).await.ok()?;
         let probe = TimeProbe { id: 5, server_sent_ms: 1 };
@@ -149,16 +190,38 @@ impl Service {
         Some(hello)
     }
 
-    fn answer(&self, message: Up, key: &VerifyingKey) -> Option<Down> {
+    fn answer(&self, message: Up, key: &VerifyingKey) -> Option<Result<Down, Status>> {
         let mut answer = None;
         self.stored.send_modify(|stored| match message {
-            Up::Segment(wire) => answer = Some(store_segment(stored, wire, key)),
-            Up::Drop(wire) => answer = Some(store_drop(stored, wire, key)),
+            Up::ChainStart(wire) => answer = Some(store_start(stored, wire, key)),
+            Up::Segment(wire) => answer = Some(Ok(store_segment(stored, wire, key))),
+            Up::Drop(wire) => answer = Some(Ok(store_drop(stored, wire, key))),
             Up::TimeEcho(wire) => stored.echo = Some(TimeEcho::from_wire(&wire)),
             _ => {}
         });
         answer
     }
+}
+
+fn store_start(
+    stored: &mut Stored,
+    wire: leasewatch_proto::v1::ChainStart,
+    key: &VerifyingKey,
+) -> Result<Down, Status> {
+    if stored.refuses_starts {
+        stored.starts_refused += 1;
+        return Err(Status::invalid_argument("another time"));
+    }
+    let parts = ChainStartParts::from_wire(wire).unwrap();
+    verify(StatementKind::ChainStart, &parts.statement, &parts.signature, key).unwrap();
+    let start = ChainStart::from_statement(&parts.statement).unwrap();
+    assert_eq!(Some(start.chain), stored.chain);
+    assert_eq!(start.node, KeyId::of_public_key(key.as_bytes()).first_node_id());
+    let known = stored.known();
+    assert_eq!(known.on_start(start.hash()), StartDecision::Store);
+    stored.set(StoredChain { start: Some(start.hash()), ..known });
+    stored.starts.push(start);
+    Ok(Down::Ack(Ack { sequence: known.cursor.sequence, rewind: false }.to_wire()))
 }
 
 fn store_segment(
@@ -171,13 +234,13 @@ fn store_segment(
     let sequence = open.head.sequence;
     let incoming = IncomingSegment { sequence, head: open.hash, previous: open.head.previous };
     let at = stored.cursor().sequence;
-    match stored.cursor().on_segment(&incoming, None) {
+    match stored.known().on_segment(&incoming, None) {
         SegmentDecision::Store(_) if stored.refuses == Some(sequence.0) => {
             let (code, message) = ("clock_out_of_range".to_owned(), "too early".to_owned());
             Down::Refusal(Refusal { sequence, code, message }.to_wire())
         }
         SegmentDecision::Store(cursor) => {
-            stored.cursor = Some(cursor);
+            stored.move_to(cursor);
             stored.segments.push(sequence.0);
             Down::Ack(Ack { sequence, rewind: false }.to_wire())
         }
@@ -192,10 +255,14 @@ fn store_drop(stored: &mut Stored, wire: leasewatch_proto::v1::Drop, key: &Verif
     verify(StatementKind::Drop, &parts.statement, &parts.signature, key).unwrap();
     let drop = chain::Drop::from_statement(&parts.statement).unwrap();
     let incoming = IncomingDrop { first: drop.first, last: drop.last, last_head: drop.last_head };
-    let DropDecision::MoveCursor(cursor) = stored.cursor().on_drop(&incoming) else {
-        panic!("{drop:?} at {:?}", stored.cursor())
+    if stored.refuses_drops {
+        let (code, message) = ("drop_too_long".to_owned(), "too long".to_owned());
+        return Down::Refusal(Refusal { sequence: drop.first, code, message }.to_wire());
+    }
+    let DropDecision::MoveCursor(cursor) = stored.known().on_drop(&incoming) else {
+        panic!("{drop:?} at {:?}", stored.known())
     };
-    stored.cursor = Some(cursor);
+    stored.move_to(cursor);
     stored.drops.push((drop.first.0, drop.last.0, drop.reason));
     Down::Ack(Ack { sequence: drop.last, rewind: false }.to_wire())
 }
@@ -246,8 +313,13 @@ const START: Instant = Instant { boot_ms: 5_000_000, wall: Timestamp(1_800_000_0
 
 impl Agent {
     fn new(path: &std::path::Path) -> Self {
+        Self::on_chain(path, ChainId([1; 16]))
+    }
+
+    /// `chain` is the one that a node without a state begins.
+    fn on_chain(path: &std::path::Path, chain: ChainId) -> Self {
         let dir = StateDir::open(path).unwrap();
-        let state = State::load(&dir, ChainId([1; 16])).unwrap();
+        let state = State::load(&dir, chain).unwrap();
         let quota = Quota { bytes: 1 << 20, hours: 24 };
         let key = leasewatch_agent::identity::load_or_create_key(&dir).unwrap();
         let life_unit = LifeUnit {
@@ -290,7 +362,7 @@ impl Agent {
     /// Starts the uplink; the returned switch stops it.
     fn connect(&self, address: SocketAddr) -> (watch::Sender<bool>, JoinHandle<u64>) {
         let options = UplinkOptions {
-            server: format!("http://{address}"),
+            server: ServerAddress::new(&format!("http://{address}"), None).unwrap(),
             tenant: Slug::new("default").unwrap(),
             provider: Slug::new("demo").unwrap(),
             node_name: "node".to_owned(),
@@ -344,6 +416,7 @@ async fn segments_survive_a_server_restart_and_a_stop_waits_for_the_last_ack() {
     assert_eq!(all.proofs, 2);
     assert_eq!(all.segments, [1, 2, 3, 4, 5]);
     assert_eq!(all.drops, []);
+    assert_eq!(all.reasons(), [ChainStartReason::Joined]);
 
     agent.seal(1);
     stop.send_replace(true);
@@ -423,28 +496,98 @@ async fn a_refused_hello_enrols_nobody() {
     assert!(!temp.path().join("server.pub").exists());
 }
 
+/// An agent that was welcomed, delivered two segments and stopped.
+async fn delivered_two(path: &std::path::Path, stored: &watch::Sender<Stored>, server: &Server) {
+    let agent = Agent::new(path);
+    let Handles { stop, uplink } = welcomed(&agent, server.address, stored).await;
+    agent.seal(2);
+    until(stored, |stored| stored.reached(2)).await;
+    stop.send_replace(true);
+    uplink.await.unwrap();
+}
+
 #[tokio::test]
-async fn an_old_copy_of_the_state_begins_a_new_chain() {
+async fn a_state_that_is_gone_or_not_understood_begins_a_new_chain_that_says_so() {
+    for fault in ["gone", "not understood"] {
+        let temp = tempfile::tempdir().unwrap();
+        let (stored, _keep) = watch::channel(Stored::default());
+        let server = Server::start(ANY_PORT, 9, &stored).await;
+        delivered_two(temp.path(), &stored, &server).await;
+        let state = temp.path().join("state.toml");
+        match fault {
+            "gone" => std::fs::remove_file(&state).unwrap(),
+            _ => std::fs::write(&state, "version = 99").unwrap(),
+        }
+        let agent = Agent::on_chain(temp.path(), ChainId([5; 16]));
+        let (_stop, _uplink) = agent.connect(server.address);
+        until(&stored, |stored| stored.starts.len() == 2).await;
+        agent.seal(1);
+        let all = until(&stored, |stored| stored.segments.len() == 3).await;
+        assert_eq!(all.reasons(), [ChainStartReason::Joined, ChainStartReason::LostState]);
+        assert_eq!(all.starts[1].chain, ChainId([5; 16]));
+        assert_eq!((all.segments, all.drops), (vec![1, 2, 1], vec![]), "{fault}");
+    }
+}
+
+#[tokio::test]
+async fn an_old_copy_of_the_state_begins_a_new_chain_and_declares_what_it_held() {
     let (temp, old) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (stored, _keep) = watch::channel(Stored::default());
     let server = Server::start(ANY_PORT, 9, &stored).await;
-    let chain = {
+    {
         let agent = Agent::new(temp.path());
         let Handles { stop, uplink } = welcomed(&agent, server.address, &stored).await;
         for file in ["state.toml", "node.key", "server.pub"] {
             std::fs::copy(temp.path().join(file), old.path().join(file)).unwrap();
         }
-        agent.seal(2);
-        until(&stored, |stored| stored.reached(2)).await;
         stop.send_replace(true);
         uplink.await.unwrap();
-        agent.journal.chain()
-    };
+    }
+    delivered_two(temp.path(), &stored, &server).await;
     let agent = Agent::new(old.path());
-    let proofs = stored.borrow().proofs;
+    // Recorded before the node learns that its chain is not its own any more.
+    agent.seal(1);
     let (_stop, _uplink) = agent.connect(server.address);
-    // The second stream is the one of the new chain, of which this one-chain server knows more
-    // again; what counts is that the old chain was given up.
-    until(&stored, |stored| stored.proofs >= proofs + 2).await;
-    assert_ne!(agent.journal.chain(), chain);
+    until(&stored, |stored| stored.drops.len() == 1).await;
+    agent.seal(1);
+    let all = until(&stored, |stored| stored.segments.len() == 3).await;
+    assert_eq!(all.reasons(), [ChainStartReason::Joined, ChainStartReason::LostState]);
+    assert_eq!(all.segments, [1, 2, 2]);
+    assert_eq!(all.drops, [(1, 1, DropReason::Lost)]);
+    assert_eq!(agent.journal.chain(), all.starts[1].chain);
+}
+
+#[tokio::test]
+async fn a_refused_drop_ends_the_chain_and_the_next_one_says_so() {
+    let temp = tempfile::tempdir().unwrap();
+    let refuses = Stored { refuses: Some(1), refuses_drops: true, ..Stored::default() };
+    let (stored, _keep) = watch::channel(refuses);
+    let server = Server::start(ANY_PORT, 9, &stored).await;
+    let agent = Agent::new(temp.path());
+    let _handles = welcomed(&agent, server.address, &stored).await;
+    agent.seal(2);
+    until(&stored, |stored| stored.starts.len() == 2).await;
+    stored.send_modify(|stored| stored.refuses_drops = false);
+    // While drops are refused, chain follows chain; what is owed goes along.
+    let all = until(&stored, |stored| stored.reached(2)).await;
+    assert_eq!(all.reasons()[..2], [ChainStartReason::Joined, ChainStartReason::Refused]);
+    assert_eq!((all.segments, all.drops), (vec![], vec![(1, 2, DropReason::Lost)]));
+}
+
+#[tokio::test]
+async fn a_start_that_is_not_taken_is_dated_anew() {
+    let temp = tempfile::tempdir().unwrap();
+    let (stored, _keep) = watch::channel(Stored { refuses_starts: true, ..Stored::default() });
+    let server = Server::start(ANY_PORT, 9, &stored).await;
+    {
+        let agent = Agent::new(temp.path());
+        let (stop, uplink) = agent.connect(server.address);
+        until(&stored, |stored| stored.starts_refused == 1).await;
+        agent.seal(1);
+        stop.send_replace(true);
+        uplink.await.unwrap();
+    }
+    let dir = StateDir::open(temp.path()).unwrap();
+    let state = State::load(&dir, ChainId([7; 16])).unwrap();
+    assert_eq!((state.chain, state.beginning.at), (ChainId([1; 16]), None));
 }

@@ -2,18 +2,21 @@
 //!
 //! Inputs are `on_*`, outputs are `poll`, and both "now" and random numbers are arguments, so that
 //! a simulation can run thousands of node-hours a minute over the very code that ships. The agent's
-//! end is [`Sender`]; the server's end is one pure decision per message, [`Cursor::on_segment`] and
-//! [`Cursor::on_drop`], made against a row that is locked in the transaction of the insert.
+//! end is [`Sender`]; the server's end is one pure decision per message of a [`StoredChain`], made
+//! against rows that are locked in the transaction of the insert.
 //!
 //! Invariants, held by the simulation in this module:
 //! 1. Every sealed sequence is at last stored exactly once, or covered by a `drop`.
 //! 2. What was acknowledged is durable: only an acknowledgement trims the spool.
 //! 3. Unacknowledged bytes on a stream never pass the window, but for a single larger segment.
 //! 4. A refused or evicted segment never blocks the ones behind it.
+//! 5. A chain begins with its signed start. A chain that cannot go on is followed by another one,
+//!    and what the agent still held of it is covered by a `drop` at the beginning of the new one.
 //!
 //! Not here: what travels (`leasewatch-proto`), what a segment holds, who signed it (`evidence`).
 
 mod backoff;
+mod chain;
 mod clock;
 mod cursor;
 mod driver;
@@ -23,6 +26,7 @@ mod sender;
 mod simulation;
 
 pub use backoff::{BACKOFF_MAX_MS, BACKOFF_MIN_MS, backoff_ms};
+pub use chain::{StartDecision, StoredChain};
 pub use clock::{ClockEstimate, ClockFilter, TimeExchange};
 pub use cursor::{Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDecision};
 pub use driver::{Action, CloseReason, Ending, Item, ItemKind, SpoolIndex, Welcome, limits};

@@ -3,6 +3,7 @@
 //! The log, checkpoints and bundles stand on top of these and are not here yet.
 
 pub mod canonical;
+pub mod capture;
 pub mod chain;
 pub mod statement;
 

@@ -1,7 +1,7 @@
 //! The segment: at most 60 s of one node as exact bytes.
 //!
 //! A segment is a signed [`crate::evidence::chain::Head`] and its blocks: one [`GpuBlock`] per
-//! GPU, one [`HostBlock`] at most, one [`EventsBlock`]. Each block is a byte string of its own
+//! GPU and per slice of one, one [`HostBlock`] at most, one [`EventsBlock`]. Each block is a byte string of its own
 //! that can be decoded, stored and disclosed alone; the head carries the Merkle root over their
 //! hashes. Format version 1; the layout with test vectors is `docs/EVIDENCE.md`.
 //!
@@ -19,7 +19,9 @@ mod column;
 mod event;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod list;
 mod pack;
+mod partition;
 
 use crate::id::{BusId, GpuUuid};
 use crate::sample::{HostMetric, Metric, Reading};
@@ -29,10 +31,12 @@ pub use codec::DecodeError;
 pub use event::{
     Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, StopReason,
 };
+pub(crate) use list::{put_list, take_list};
+pub use partition::{MigInstance, Partition, Place, Seat, SeatClash};
 
 /// Bounds of format v1.
 pub mod limits {
-    /// GPUs in a segment.
+    /// GPUs in a segment, slices of them counted too: 8 GPUs of 7 slices each fit exactly.
     pub const GPUS: usize = 64;
     /// Ticks in a block: 60 s at 1 Hz, with room for a faster cadence.
     pub const TICKS: usize = 512;
@@ -156,19 +160,29 @@ pub struct Column<M> {
     pub readings: Vec<Option<Reading>>,
 }
 
-/// One GPU's part of a segment.
+/// One GPU's part of a segment, or one slice's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuBlock {
-    /// The physical device.
+    /// The physical device, or the slice.
     pub uuid: GpuUuid,
-    /// The place it sits in.
+    /// The place it sits in; a slice's is that of its parent.
     pub bus_id: BusId,
+    /// What it is a slice of; `None` for a whole GPU.
+    pub partition: Option<Partition>,
     /// When readings were taken, strictly ascending; may be empty (a GPU that never answered).
     pub ticks: Vec<Timestamp>,
     /// Its utilization.
     pub track: UtilizationTrack,
     /// Ascending by metric code, each metric at most once.
     pub columns: Vec<Column<Metric>>,
+}
+
+impl GpuBlock {
+    /// What of it must fit the other blocks of a segment.
+    #[must_use]
+    pub fn seat(&self) -> Seat<'_> {
+        Seat { uuid: &self.uuid, bus_id: &self.bus_id, partition: self.partition.as_ref() }
+    }
 }
 
 /// The host's part of a segment.
@@ -261,6 +275,12 @@ pub enum EncodeError {
     Period {
         /// The period found.
         got: u32,
+    },
+    /// A slice of itself, or of no share.
+    #[error("a partition's {field} is not possible")]
+    Partition {
+        /// The field that is wrong.
+        field: &'static str,
     },
     /// An event breaks an invariant: a text that is not clean or too long, a number out of range,
     /// a `gpu` that does not fit the kind, or events that do not ascend by time.

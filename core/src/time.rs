@@ -8,7 +8,7 @@ mod zone;
 
 use std::fmt;
 
-pub use zone::{LocalTime, Zone, ZoneError, tz_database_version};
+pub use zone::{LocalInstants, LocalTime, Zone, ZoneError, tz_database_version};
 
 /// Milliseconds in an hour.
 pub const HOUR_MS: i64 = 3_600_000;

@@ -12,7 +12,9 @@
 #![deny(clippy::print_stdout)]
 
 mod abi;
+pub mod history;
 mod physics;
+mod replay;
 mod scenario;
 mod state;
 

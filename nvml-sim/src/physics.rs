@@ -8,5 +8,6 @@ pub(crate) mod card;
 pub(crate) mod faults;
 pub(crate) mod identity;
 pub(crate) mod instant;
+pub(crate) mod mig;
 pub(crate) mod noise;
 pub(crate) mod totals;

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use leasewatch_core::catalogue::gpu::{self, GpuModel};
 use serde::Deserialize;
 
-use fault::Fault;
+use crate::replay::{Capture, Recording, Timeline};
+use fault::{Effect, Fault, GpuInstancePlan};
 use load::Load;
 
 /// Cards in one scenario.
@@ -31,6 +32,8 @@ pub(crate) struct Scenario {
     pub(crate) sample_ring: usize,
     pub(crate) cards: Vec<CardPlan>,
     pub(crate) faults: Vec<Fault>,
+    /// How the capture is played, if the cards come from one.
+    pub(crate) replay: Option<Timeline>,
 }
 
 /// One card, with its load ready to play.
@@ -39,6 +42,8 @@ pub(crate) struct CardPlan {
     pub(crate) model: &'static GpuModel,
     pub(crate) facts: Arc<CardFacts>,
     pub(crate) load: Load,
+    /// Where its readings come from, if not from its load.
+    pub(crate) recording: Option<Arc<Recording>>,
 }
 
 /// A card as the scenario writes it.
@@ -102,6 +107,18 @@ struct File {
     cards: Vec<CardFacts>,
     #[serde(default)]
     faults: Vec<Fault>,
+    replay: Option<ReplayFacts>,
+}
+
+/// A capture as the scenario names it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ReplayFacts {
+    file: PathBuf,
+    #[serde(default = "one_times")]
+    speed: u32,
+    #[serde(default)]
+    repeat: bool,
 }
 
 #[derive(Deserialize)]
@@ -128,6 +145,14 @@ impl Scenario {
         for card in file.cards {
             cards.extend(card.plans(path)?);
         }
+        let capture = file.replay.map(|replay| replay.capture(path)).transpose()?;
+        if let Some(capture) = &capture {
+            if !cards.is_empty() {
+                return Err(invalid("cards come from [replay] or from [[cards]]".to_owned()));
+            }
+            let plans = capture.cards.iter().map(CardPlan::of_recording);
+            cards = plans.collect::<Option<_>>().unwrap_or_default();
+        }
         if cards.len() > MAX_CARDS {
             return Err(invalid(format!("{} cards are more than {MAX_CARDS}", cards.len())));
         }
@@ -143,6 +168,7 @@ impl Scenario {
             sample_ring: file.sample_ring,
             cards,
             faults: file.faults,
+            replay: capture.map(|capture| capture.timeline),
         })
     }
 }
@@ -175,8 +201,51 @@ impl CardFacts {
         let load = self.load.ready(path)?;
         let count = self.count;
         let facts = Arc::new(self);
-        let plan = || CardPlan { model, facts: Arc::clone(&facts), load: load.clone() };
+        let plan =
+            || CardPlan { model, facts: Arc::clone(&facts), load: load.clone(), recording: None };
         Ok(std::iter::repeat_with(plan).take(count).collect())
+    }
+}
+
+impl CardPlan {
+    /// The load and the model of a played card show nowhere: what its recording does not hold is
+    /// not answered. `None` only for an empty catalogue.
+    fn of_recording(recording: &Arc<Recording>) -> Option<Self> {
+        let inventory = recording.inventory.as_ref();
+        let facts = CardFacts {
+            model: String::new(),
+            count: 1,
+            load: load::Shape::Idle {},
+            uuid: Some(recording.uuid.to_string()),
+            bus_id: Some(recording.bus_id.to_string()),
+            serial: inventory.and_then(|seen| seen.serial.clone()),
+            name: Some(inventory.map(|seen| seen.name.clone()).unwrap_or_default()),
+            pci_device_id: inventory
+                .and_then(|seen| seen.pci_device_id.try_into().ok())
+                .or(Some(0)),
+            memory_mib: None,
+            memory_used_mib: None,
+            default_limit_mw: None,
+            virtualization: 0,
+        };
+        Some(Self {
+            model: gpu::all().first()?,
+            facts: Arc::new(facts),
+            load: Load::Idle,
+            recording: Some(Arc::clone(recording)),
+        })
+    }
+}
+
+impl ReplayFacts {
+    /// Reads the capture; its path is relative to the scenario.
+    fn capture(&self, scenario: &Path) -> Result<Capture, ScenarioError> {
+        let path = scenario.parent().unwrap_or(Path::new("")).join(&self.file);
+        let invalid = |what: String| ScenarioError::Invalid { path: path.clone(), what };
+        if !(1..=60).contains(&self.speed) {
+            return Err(invalid("speed is 1 to 60".to_owned()));
+        }
+        Capture::load(&path, self.speed, self.repeat).map_err(|error| invalid(error.to_string()))
     }
 }
 
@@ -208,10 +277,15 @@ impl Driver {
     }
 }
 
-fn check_faults(faults: &[Fault], cards: usize) -> Result<(), String> {
+pub(crate) fn check_faults(faults: &[Fault], cards: usize) -> Result<(), String> {
     for fault in faults {
         if fault.card.is_some_and(|card| card >= cards) {
             return Err(format!("fault {:?} names a card that is not there", fault.effect));
+        }
+        if let Effect::MigOn { slices, .. } = &fault.effect
+            && let Some(wrong) = GpuInstancePlan::fault(slices)
+        {
+            return Err(wrong.to_owned());
         }
         if fault.until_s.is_some_and(|until| until <= fault.at_s) {
             return Err(format!("fault {:?} ends before it begins", fault.effect));
@@ -230,6 +304,10 @@ fn parse<T: serde::de::DeserializeOwned>(path: &Path, text: &str) -> Result<T, S
 }
 
 fn one() -> usize {
+    1
+}
+
+fn one_times() -> u32 {
     1
 }
 
@@ -290,6 +368,12 @@ mod tests {
             (
                 format!("{head}{card}[[faults]]\nkind = \"gpu_lost\"\nat_s = 5\nuntil_s = 5\n"),
                 "ends",
+            ),
+            (
+                format!(
+                    "{head}{card}[[faults]]\nkind = \"mig_on\"\nslices = [{{ compute_slices = 8 }}]\n"
+                ),
+                "7 compute slices",
             ),
         ];
         for (text, word) in cases {

@@ -18,7 +18,8 @@ use crate::abi::code::{Code, Result};
 use crate::physics::board::Board;
 use crate::physics::card::{Card, Play};
 use crate::physics::identity::Identity;
-use crate::physics::totals::Totals;
+use crate::physics::totals::{Means, Totals};
+use crate::replay::Replay;
 use crate::scenario::fault::{Effect, Fault, Group};
 use crate::scenario::{Driver, Scenario};
 use control::Control;
@@ -55,7 +56,38 @@ pub(crate) struct Session {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GpmSnapshot {
     pub(crate) slot: usize,
+    /// The GPU instance that was looked at; `None` = the whole card.
+    pub(crate) instance: Option<GpmInstance>,
     pub(crate) totals: Totals,
+    /// What a played card had recorded of SMs, tensor cores and memory, in per mille.
+    pub(crate) activity: Option<[Result<i64>; 3]>,
+}
+
+/// A GPU instance in a GPM sample.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GpmInstance {
+    pub(crate) gpu_instance: u32,
+    /// How busy it is; `None` = like the card.
+    pub(crate) percent: Option<u32>,
+}
+
+impl GpmSnapshot {
+    /// Which part of the card it shows.
+    pub(crate) fn part(&self) -> Option<u32> {
+        self.instance.map(|instance| instance.gpu_instance)
+    }
+
+    /// Means between an earlier sample of the same part and this one.
+    pub(crate) fn means_since(&self, earlier: &Self) -> Option<Means> {
+        let card = self.totals.means_since(&earlier.totals)?;
+        let Some(percent) = self.instance.and_then(|instance| instance.percent) else {
+            return Some(card);
+        };
+        let percent = u64::from(percent);
+        // The card's transfers have no instance that they belong to.
+        let part = Means { busy_permille: percent * 10, tensor_permille: percent * 3, ..card };
+        Some(Means { pcie_tx_kib_s: 0, pcie_rx_kib_s: 0, nvlink_kib_s: 0, ..part })
+    }
 }
 
 /// Begins a session, or shares the one that there is.
@@ -106,19 +138,24 @@ impl Session {
         if anywhere(&Effect::DriverNotLoaded {}) {
             return Err(Code::DRIVER_NOT_LOADED);
         }
+        let cards = cards(&scenario, |slot| holds(&Effect::UuidChange {}, slot));
+        let recorded = |slot: usize| lock(&cards[slot]).replay_at(clock.elapsed_us());
+        if let Some(code) = (0..cards.len()).find_map(|slot| recorded(slot).0) {
+            return Err(Code(code));
+        }
         let mut order: Vec<usize> = (0..scenario.cards.len())
             .filter(|slot| !holds(&Effect::MissingAfterRestart {}, *slot))
             .filter(|_| !anywhere(&Effect::ZeroDevices {}))
+            .filter(|slot| recorded(*slot).1)
             .collect();
         if anywhere(&Effect::IndexReorder {}) {
             order.reverse();
         }
-        let replaced = |slot| holds(&Effect::UuidChange {}, slot);
         let driver =
             if anywhere(&Effect::OldDriver {}) { Driver::old() } else { scenario.driver.clone() };
         Ok(Self {
             driver,
-            cards: cards(&scenario, replaced),
+            cards,
             virtualization: scenario.cards.iter().map(|plan| plan.facts.virtualization).collect(),
             clock,
             order,
@@ -176,7 +213,7 @@ impl Session {
                 None => false,
             };
             if !blocked {
-                return match card.active.refusal(group) {
+                return match card.refusal(group) {
                     Some(code) => Err(Code(code)),
                     None => Ok(card),
                 };
@@ -212,8 +249,10 @@ impl Session {
     fn advanced(&self, slot: usize) -> MutexGuard<'_, Card> {
         let faults = self.control.refresh();
         let mut card = lock(&self.cards[slot]);
-        let ticks = self.clock.elapsed_us() * u64::from(card.ticks_per_second) / 1_000_000;
-        let events = card.advance(ticks, &faults);
+        let elapsed_us = self.clock.elapsed_us();
+        let ticks = elapsed_us * u64::from(card.ticks_per_second) / 1_000_000;
+        let mut events = card.advance(ticks, &faults);
+        events.extend(card.advance_replay(elapsed_us));
         self.events.send(slot, &events);
         card
     }
@@ -236,8 +275,12 @@ fn cards(scenario: &Scenario, replaced: impl Fn(usize) -> bool) -> Vec<Mutex<Car
             sample_ring: scenario.sample_ring,
             ticks_per_second: scenario.samples_per_second,
         };
+        let recording = plan.recording.clone().zip(scenario.replay);
+        let replay = recording.map(|(recording, timeline)| Replay::new(recording, timeline));
         let identity = Identity::of(scenario, slot, plan, replaced(slot));
-        Mutex::new(Card::new(slot, identity, Board::of(plan), play))
+        let mut card = Card::new(slot, identity, Board::of(plan), play);
+        card.replay = replay;
+        Mutex::new(card)
     };
     plans.map(card).collect()
 }

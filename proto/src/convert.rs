@@ -11,7 +11,7 @@ mod session;
 use leasewatch_core::id::{IdError, Sequence, Slug};
 use leasewatch_core::time::Timestamp;
 
-pub use durable::{Ack, DropParts, Refusal, SegmentParts};
+pub use durable::{Ack, ChainStartParts, DropParts, Refusal, SegmentParts};
 pub use live::{LiveFrame, LiveGpu, LivePace, reading_from_wire, reading_to_wire};
 pub use session::{Challenge, Hello, Proof, TimeEcho, TimeProbe, Welcome, estimate_from_wire};
 

@@ -1,6 +1,7 @@
 // Opens every page of a running server in a real browser: each language, three widths, with and
 // without JavaScript. A page is wrong when it logs an error (a refused inline style is one), asks
-// for something that is not there, scrolls sideways, or does not say what it should.
+// for something that is not there, scrolls sideways, or does not say what it should. The charts of
+// a GPU are read and zoomed with the pointer, with keys, and by links alone.
 //
 // usage: node pages.mjs http://127.0.0.1:7443 [FOLDER for screenshots]
 
@@ -9,7 +10,7 @@ import { chromium } from 'playwright-core';
 
 const [base, folder] = process.argv.slice(2);
 const languages = ['en', 'zh-CN'];
-const widths = [360, 1280, 3840];
+const widths = [360, 1440, 3840];
 const nodeCount = 6;
 const problems = [];
 
@@ -25,6 +26,21 @@ async function fleet() {
     await sleep(500);
   }
   throw new Error(`${nodes.length} of ${nodeCount} nodes reported their GPUs within 90 s`);
+}
+
+// A GPU of which enough was read to zoom into.
+async function recorded(nodes) {
+  const paths = nodes.flatMap((node) =>
+    node.gpus.map((gpu) => `/nodes/${node.id}/gpus/${gpu.number}`));
+  for (let tries = 0; tries < 180; tries++) {
+    for (const path of paths) {
+      const view = await (await fetch(`${base}${path}/gpu.json?last=15m`)).json();
+      const busy = view.series?.find((series) => series.metric === 'busy_permille');
+      if (busy?.points.filter((point) => point.band).length >= 8) return path;
+    }
+    await sleep(1000);
+  }
+  throw new Error('no GPU has eight readings in the last 15 minutes');
 }
 
 function listen(page, where) {
@@ -55,9 +71,136 @@ async function look(browser, path, language, width, javaScriptEnabled) {
   const stray = shown.text.match(/\b(undefined|NaN|null|None|Some\()/);
   if (stray) problems.push(`${where}: says "${stray[0]}"`);
   if (folder && javaScriptEnabled) {
-    const name = `${path === '/' ? 'overview' : 'node'}-${language}-${width}.png`;
+    const kind = /gpus/.test(path) ? 'gpu' : /nodes/.test(path) ? 'node' : path.slice(1) || 'overview';
+    const name = `${kind}-${language}-${width}.png`;
     await page.screenshot({ path: `${folder}/${name}`, fullPage: true });
   }
+  await context.close();
+}
+
+// What the charts show now: the range, how fine it is, and the texts of the crosshair.
+const charts = (page) => page.evaluate(() => {
+  const { start, end, bucket } = document.getElementById('charts').dataset;
+  const text = (selector) => document.querySelector(selector)?.textContent ?? '';
+  return {
+    start: Number(start),
+    end: Number(end),
+    bucket: Number(bucket),
+    readout: text('[data-readout]'),
+    busy: text('#c-busy [data-value]'),
+    lines: document.querySelectorAll('#c-busy .mean').length,
+    focused: document.activeElement.closest('.chart')?.id,
+    spoken: document.activeElement.getAttribute('aria-valuetext') ?? '',
+  };
+});
+
+function expect(where, truth, what) {
+  if (!truth) problems.push(`${where}: ${what}`);
+}
+
+async function zoomed(page, before) {
+  await page.waitForFunction(
+    (start) => Number(document.getElementById('charts')?.dataset.start) !== start,
+    before.start,
+  );
+  return charts(page);
+}
+
+async function useCharts(browser, path, language) {
+  const where = `${path} ${language} zoom`;
+  const context = await browser.newContext({ locale: language, viewport: { width: 1440, height: 900 } });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10000);
+  listen(page, where);
+  await page.goto(`${base}${path}?last=15m`, { waitUntil: 'load' });
+  const whole = await charts(page);
+  expect(where, whole.lines > 0, 'utilization has no line');
+
+  // The crosshair reads the same instant in every chart; the last reading is at the right.
+  const plot = page.locator('#c-busy [data-plot]');
+  await plot.scrollIntoViewIfNeeded();
+  const box = await plot.boundingBox();
+  const at = (share) => [box.x + box.width * share, box.y + box.height / 2];
+  let read = whole;
+  for (let share = 0.995; share > 0 && !read.busy.includes('%'); share -= 0.01) {
+    await page.mouse.move(...at(share));
+    read = await charts(page);
+  }
+  expect(where, read.busy.includes('%'), `the crosshair reads "${read.busy}"`);
+  expect(where, /\d\d:\d\d/.test(read.readout), `the readout is "${read.readout}"`);
+  const crosses = await page.evaluate(() =>
+    new Set([...document.querySelectorAll('.cross')].map((line) => line.getAttribute('x1'))).size);
+  expect(where, crosses === 1, 'the charts do not share the crosshair');
+
+  // Dragging zooms, and back is back.
+  await page.mouse.move(...at(0.75));
+  await page.mouse.down();
+  await page.mouse.move(...at(0.95), { steps: 4 });
+  await page.mouse.up();
+  const near = await zoomed(page, whole);
+  const url = new URL(page.url());
+  expect(where, url.searchParams.has('from') && url.searchParams.has('to'), `the URL is ${url.search}`);
+  expect(where, near.end - near.start < (whole.end - whole.start) / 3, 'dragging did not zoom in');
+  expect(where, near.bucket < whole.bucket, 'the data did not become finer');
+  await page.goBack();
+  const back = await zoomed(page, near);
+  expect(where, back.bucket === whole.bucket, 'going back did not bring the range back');
+
+  // The same with keys.
+  await page.locator('#c-busy [data-plot]').focus();
+  for (const key of ['End', 'PageUp', 'Shift+PageUp', 'Shift+ArrowLeft']) await page.keyboard.press(key);
+  const chosen = await charts(page);
+  expect(where, /\d\d:\d\d/.test(chosen.spoken), `a screen reader hears "${chosen.spoken}"`);
+  await page.keyboard.press('Enter');
+  const keyed = await zoomed(page, back);
+  expect(where, keyed.end - keyed.start < back.end - back.start, 'Enter did not zoom in');
+  expect(where, keyed.focused === 'c-busy', 'the focus was lost');
+  await page.keyboard.press('Escape');
+  await zoomed(page, keyed);
+  await context.close();
+}
+
+// A finger that moves sideways zooms; one that moves up scrolls, which the browser does by itself.
+async function useTouch(browser, path) {
+  const where = `${path} by touch`;
+  const context = await browser.newContext({
+    locale: 'en', hasTouch: true, isMobile: true, viewport: { width: 360, height: 800 },
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10000);
+  listen(page, where);
+  await page.goto(`${base}${path}?last=15m`, { waitUntil: 'load' });
+  const whole = await charts(page);
+  const plot = page.locator('#c-busy [data-plot]');
+  await plot.scrollIntoViewIfNeeded();
+  const box = await plot.boundingBox();
+  const session = await context.newCDPSession(page);
+  const touch = (type, share) => session.send('Input.dispatchTouchEvent', {
+    type,
+    touchPoints: share === undefined ? [] : [{ x: box.x + box.width * share, y: box.y + 30 }],
+  });
+  await touch('touchStart', 0.5);
+  for (const share of [0.55, 0.65, 0.8]) await touch('touchMove', share);
+  await touch('touchEnd');
+  const near = await zoomed(page, whole);
+  expect(where, near.end - near.start < (whole.end - whole.start) / 2, 'a finger did not zoom in');
+  await context.close();
+}
+
+// Without JavaScript: out and in by links, the form, and an error that names its parameter.
+async function useLinks(browser, path) {
+  const where = `${path} by links`;
+  const context = await browser.newContext({ javaScriptEnabled: false, locale: 'en' });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10000);
+  listen(page, where);
+  await page.goto(`${base}${path}?last=15m&tz=Asia/Shanghai`, { waitUntil: 'load' });
+  await page.getByRole('link', { name: 'Zoom in' }).click();
+  expect(where, /from=.*to=/.test(page.url()), `zooming in leads to ${page.url()}`);
+  await page.getByRole('link', { name: 'Zoom out' }).click();
+  await page.getByRole('button', { name: 'Apply' }).last().click();
+  expect(where, page.url().includes('tz=Asia'), 'the form loses the zone');
+  expect(where, (await page.locator('h2').first().textContent()).includes('UTC+08:00'), 'no zone is shown');
   await context.close();
 }
 
@@ -69,7 +212,8 @@ const browser = await chromium.launch({
     '--disable-background-networking', '--disable-component-update', '--disable-sync'],
 });
 let views = 0;
-for (const path of ['/', `/nodes/${nodes[0].id}`]) {
+const gpu = await recorded(nodes);
+for (const path of ['/', '/import', `/nodes/${nodes[0].id}`, gpu]) {
   for (const language of languages) {
     for (const width of widths) {
       await look(browser, path, language, width, true);
@@ -78,6 +222,14 @@ for (const path of ['/', `/nodes/${nodes[0].id}`]) {
     await look(browser, path, language, 1280, false);
     views += 1;
   }
+}
+const uses = [
+  ...languages.map((language) => useCharts(browser, gpu, language)),
+  useTouch(browser, gpu),
+  useLinks(browser, gpu),
+];
+for (const use of await Promise.allSettled(uses)) {
+  if (use.status === 'rejected') problems.push(`${gpu}: ${use.reason.message}`);
 }
 await browser.close();
 problems.forEach((problem) => console.error(problem));

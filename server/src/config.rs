@@ -13,6 +13,9 @@ use serde::Deserialize;
 
 use crate::embedded_postgres::default_base_dir;
 
+/// Uploads are read into memory, several times their size.
+const UPLOAD_MIB_MAX: u32 = 256;
+
 /// Flags of `serve`.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub struct ServeFlags {
@@ -37,6 +40,9 @@ pub struct ServeFlags {
     /// Directory with `postgres` and `initdb` [default: the newest one found].
     #[arg(long, env = "LEASEWATCH_PG_BIN", value_name = "DIR")]
     pub pg_bin: Option<PathBuf>,
+    /// The largest log that can be uploaded to be imported, in MiB [default: 256].
+    #[arg(long, env = "LEASEWATCH_UPLOAD_MIB_MAX", value_name = "MIB")]
+    pub upload_mib_max: Option<u32>,
 }
 
 /// The same settings in the file.
@@ -48,6 +54,7 @@ struct ServeFile {
     database_admin_url: Option<DatabaseUrl>,
     data_dir: Option<PathBuf>,
     pg_bin: Option<PathBuf>,
+    upload_mib_max: Option<u32>,
 }
 
 /// What `serve` works with.
@@ -59,6 +66,8 @@ pub struct ServeOptions {
     pub database: Database,
     /// Keys of the server, and the own PostgreSQL.
     pub data_dir: PathBuf,
+    /// The largest log that can be uploaded, in MiB.
+    pub upload_mib_max: u32,
 }
 
 /// Which PostgreSQL.
@@ -124,7 +133,7 @@ pub enum ConfigError {
     },
     /// An address that others could reach.
     #[error(
-        "{0} is not a loopback address: this version has no users and no encryption, so everybody who reaches the \
+        "{0} is not a loopback address: this version has no users, so everybody who reaches the \
          port could read and enrol; listen on 127.0.0.1 and let people in through an SSH tunnel or a proxy that \
          asks who they are"
     )]
@@ -158,7 +167,8 @@ impl ServeOptions {
             None => Database::Own { pg_bin },
         };
         let data_dir = flags.data_dir.or(file.data_dir).unwrap_or_else(default_base_dir);
-        Ok(Self { listen, database, data_dir })
+        let upload_mib_max = flags.upload_mib_max.or(file.upload_mib_max).unwrap_or(UPLOAD_MIB_MAX);
+        Ok(Self { listen, database, data_dir, upload_mib_max })
     }
 }
 

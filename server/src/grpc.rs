@@ -7,6 +7,7 @@
 //! [`routes`] sets HTTP/2 keep-alives ([`KEEP_ALIVE_INTERVAL`]), without which a silent partition
 //! is only noticed by [`GrpcOptions::silence`].
 
+pub mod beginning;
 pub mod check;
 mod clock_probe;
 mod introduction;
@@ -21,7 +22,7 @@ pub mod writer;
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasewatch_core::delivery::Cursor;
+use leasewatch_core::delivery::{Cursor, StoredChain};
 use leasewatch_core::id::Slug;
 use leasewatch_proto::convert::MESSAGE_BYTES_MAX;
 use leasewatch_proto::v1::telemetry_server::TelemetryServer;
@@ -32,7 +33,7 @@ use crate::clock::Clock;
 use crate::identity::Identity;
 use crate::live::Live;
 use crate::store::Db;
-use crate::store::chain::CursorRow;
+use crate::store::chain::ChainRow;
 
 pub use introduction::introduce_nodes;
 pub use liveness::spawn_liveness;
@@ -135,7 +136,11 @@ pub fn routes(state: GrpcState) -> axum::Router {
     axum::Router::new().route_service(&path, service(state))
 }
 
-/// A cursor row as the rules know it.
-fn cursor_of(row: Option<CursorRow>) -> Cursor {
-    row.map_or(Cursor::START, |row| Cursor { sequence: row.sequence, head: Some(row.head_hash) })
+/// The rows of a chain as the rules know it.
+fn stored_chain(row: &ChainRow) -> StoredChain {
+    let cursor = row.cursor.map_or(Cursor::START, |cursor| Cursor {
+        sequence: cursor.sequence,
+        head: Some(cursor.head_hash),
+    });
+    StoredChain { start: row.start, cursor }
 }

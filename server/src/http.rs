@@ -9,11 +9,14 @@ mod error;
 mod health;
 mod hours_csv;
 mod live_events;
+mod multipart;
 mod pages;
+mod same_origin;
 mod visit;
 
 use axum::Router;
 use axum::http::{HeaderValue, header};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use leasewatch_web::path::pattern;
 use tower_http::compression::CompressionLayer;
@@ -21,6 +24,7 @@ use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::clock::Clock;
+use crate::intake::Intake;
 use crate::live::Live;
 use crate::store::Db;
 
@@ -35,6 +39,8 @@ pub struct Http {
     pub clock: Clock,
     /// Where agents reach this server, for the commands of the empty page.
     pub address: String,
+    /// Uploaded logs.
+    pub intake: Intake,
 }
 
 /// The routes of everything but gRPC.
@@ -45,12 +51,19 @@ pub fn router(http: Http) -> Router {
         .route(pattern::OVERVIEW_JSON, get(pages::overview::json))
         .route(pattern::NODE, get(pages::node::html))
         .route(pattern::NODE_JSON, get(pages::node::json))
+        .route(pattern::GPU, get(pages::gpu::html))
+        .route(pattern::GPU_JSON, get(pages::gpu::json))
+        .route(pattern::READINGS_CSV, get(pages::gpu::readings_csv))
+        .route(pattern::IMPORT, get(pages::import::html).post(pages::import::send))
+        .route(pattern::IMPORT_RUN, get(pages::import_run::html))
+        .route(pattern::IMPORT_RUN_JSON, get(pages::import_run::json))
         .route(pattern::HOURS_CSV, get(hours_csv::download))
         .route(pattern::LIVE, get(live_events::stream))
         .route(pattern::ASSET, get(assets::file))
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .fallback(error::nothing_here)
+        .layer(from_fn_with_state(http.clone(), same_origin::guard))
         .with_state(http)
         .layer(CompressionLayer::new().compress_when(compressed))
         .layer(fixed(

@@ -69,7 +69,15 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`]; an existing file is never replaced.
     pub fn load_or_create(data_dir: &Path) -> Result<Self, IdentityError> {
-        let path = data_dir.join(FILE_NAME);
+        Self::load_or_create_as(data_dir, FILE_NAME)
+    }
+
+    /// The same under another name: the key of a node, in the form that its agent reads.
+    ///
+    /// # Errors
+    /// [`IdentityError`]; an existing file is never replaced.
+    pub(crate) fn load_or_create_as(data_dir: &Path, name: &str) -> Result<Self, IdentityError> {
+        let path = data_dir.join(name);
         match fs::symlink_metadata(&path) {
             Ok(_) => read(&path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => create(data_dir, &path),
@@ -140,7 +148,7 @@ fn create(data_dir: &Path, path: &Path) -> Result<Identity, IdentityError> {
     DirBuilder::new().recursive(true).mode(0o700).create(data_dir).map_err(fail)?;
     let mut secret = [0_u8; 32];
     getrandom::fill(&mut secret).map_err(|_| IdentityError::Random)?;
-    let beside = data_dir.join(format!("{FILE_NAME}.{}", std::process::id()));
+    let beside = path.with_extension(format!("key.{}", std::process::id()));
     let written = write_new(&beside, &format!("{}\n", Hash(secret)));
     let linked = written.and_then(|()| fs::hard_link(&beside, path));
     let removed = fs::remove_file(&beside);

@@ -9,41 +9,37 @@ mod cell;
 mod chosen;
 pub mod client;
 mod covered;
+pub mod history;
 pub mod jsonl;
 #[cfg(test)]
 mod laws;
 mod local_time;
 pub mod log;
+mod other_tool;
 pub mod recorder;
 mod said;
 pub mod smi;
 pub mod text;
+pub mod uploaded;
 pub mod xml;
 
 use std::path::PathBuf;
 
 use leasewatch_core::id::{IdError, Slug};
 use leasewatch_core::time::{DAY_MS, Period, Timestamp, Zone};
+use leasewatch_proto::channel::ServerAddress;
 
-use log::{ImportLog, Problems};
+use crate::intake::{ImportReport, LogKind, Problems, Progress};
+use log::ImportLog;
 
 /// How far back a log may reach: a day less than the server takes.
 const REACH_MS: i64 = 3_652 * DAY_MS;
 
-/// Which tool wrote a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogKind {
-    /// `nvidia-smi`: CSV, or XML snapshots.
-    Smi,
-    /// A monitoring script: JSON lines.
-    Jsonl,
-}
-
 /// What an import is asked to do.
 #[derive(Debug, Clone)]
 pub struct ImportRequest {
-    /// Which tool wrote it.
-    pub kind: LogKind,
+    /// Which tool wrote it; `None` to find out.
+    pub kind: Option<LogKind>,
     /// The log.
     pub file: PathBuf,
     /// Name of the node that the hours are booked on.
@@ -60,35 +56,10 @@ pub struct ImportRequest {
     pub cadence_ms: Option<u32>,
     /// Refuse a log with any line that is not understood.
     pub strict: bool,
-    /// Address of the running server.
-    pub server: String,
+    /// Address of the running server, and what it has to show.
+    pub server: ServerAddress,
     /// Where the keys of imported nodes are kept.
     pub key_dir: PathBuf,
-}
-
-/// What an import did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ImportReport {
-    /// Public id of the node.
-    pub node: String,
-    /// Rows that were recorded.
-    pub rows: usize,
-    /// Rows that lie in time that is recorded already.
-    pub rows_covered: usize,
-    /// Rows that stand in the log more than once.
-    pub rows_repeated: usize,
-    /// Segments that the server acknowledged.
-    pub segments: u64,
-    /// GPUs in the log.
-    pub gpus: usize,
-    /// The cadence in use.
-    pub cadence_ms: u32,
-    /// First and last row of the log.
-    pub period: Option<Period>,
-    /// Columns that are not recorded.
-    pub columns_ignored: Vec<String>,
-    /// Lines that were not understood.
-    pub problems: Problems,
 }
 
 /// Why a text is not a log that can be imported.
@@ -113,6 +84,14 @@ pub enum LogError {
         "the rows are of several GPUs, and no column says which: the log would need `index`, `uuid` or `pci.bus_id`"
     )]
     GpusNotNamed,
+    /// It was written by another tool, or by another call of this one.
+    #[error("this is {found}, which cannot be imported like this. Use\n  {instead}")]
+    OtherTool {
+        /// What it looks like.
+        found: &'static str,
+        /// The command to use.
+        instead: &'static str,
+    },
 }
 
 /// Why an import did not happen. Nothing is stored unless the message says so.
@@ -143,49 +122,93 @@ pub enum ImportError {
     /// An id is not valid.
     #[error(transparent)]
     Id(#[from] IdError),
+    /// Single rows, and nobody said what they stand for.
+    #[error(
+        "the log cannot be recorded: its rows do not show how far apart they are: say it with --cadence"
+    )]
+    Cadence,
     /// The rows could not be sealed.
     #[error("the log cannot be recorded: {0}")]
     Seal(String),
+    /// A line of a history is not what it must be.
+    #[error("line {line} of the history: {what}")]
+    History {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, made inert.
+        what: String,
+    },
+    /// A history stands before everything else that is recorded of its node.
+    #[error(
+        "this node has recorded already, and a history stands before everything else: use a new --state directory"
+    )]
+    HasRecorded,
+    /// The agent's state directory cannot be used.
+    #[error("the state directory: {0}")]
+    State(String),
     /// The server does not answer or refuses.
     #[error("{0}")]
     Server(String),
 }
 
-/// Imports one log; `progress` is called with (acknowledged, all) segments.
+/// Imports one log, and tells `progress` how far it is.
 ///
 /// # Errors
 /// [`ImportError`]; a log that cannot be read is refused before the server hears of it.
 pub async fn run(
     request: &ImportRequest,
     now: Timestamp,
-    progress: impl FnMut(u64, u64),
+    progress: &Progress,
 ) -> Result<ImportReport, ImportError> {
+    let (owned, watched) = (request.clone(), progress.clone());
+    // Reading a long log takes seconds, in which the server has other things to do.
+    let reading = tokio::task::spawn_blocking(move || read(&owned, now, &watched));
+    let (log, cadence_ms) = reading.await.map_err(|_| ImportError::broken())??;
+    client::deliver(request, log, cadence_ms, progress).await
+}
+
+impl ImportError {
+    /// A thread panicked, which a log must not be able to bring about.
+    fn broken() -> Self {
+        Self::Seal("the importer failed, which is a fault of this program".to_owned())
+    }
+}
+
+/// The log, and its cadence.
+fn read(
+    request: &ImportRequest,
+    now: Timestamp,
+    progress: &Progress,
+) -> Result<(ImportLog, u32), ImportError> {
     let path = request.file.display().to_string();
     let bytes =
         std::fs::read(&request.file).map_err(|source| ImportError::File { path, source })?;
-    let text = text::decode(&bytes);
-    let log = parse(request, &text, now)?;
-    if log.gpus.is_empty() {
-        return Err(ImportError::Nothing(log.problems));
-    }
-    if request.strict && log.problems.count > 0 {
-        return Err(ImportError::Strict(log.problems));
-    }
-    let cadence_ms = cadence_ms(request, &log, xml::is_xml(&text))?;
-    client::deliver(request, &log, cadence_ms, progress).await
-}
-
-fn parse(request: &ImportRequest, text: &str, now: Timestamp) -> Result<ImportLog, LogError> {
+    let text = text::decode(bytes);
     let reader = log::Reader {
         columns: request.columns.as_deref(),
         zone: request.zone,
         credible: Period::new(now.plus_ms(-REACH_MS), now),
+        progress: Some(progress),
     };
-    match request.kind {
-        LogKind::Smi if xml::is_xml(text) => xml::parse(text, reader),
-        LogKind::Smi => smi::parse(text, reader),
-        LogKind::Jsonl => jsonl::parse(text, reader),
+    let kind = request.kind.unwrap_or_else(|| jsonl::kind(&text));
+    let parsed = match kind {
+        LogKind::Smi if xml::is_xml(&text) => xml::parse(&text, reader),
+        LogKind::Smi => smi::parse(&text, reader),
+        LogKind::Jsonl => jsonl::parse(&text, reader),
+    };
+    let log = match parsed {
+        Ok(log) if !log.gpus.is_empty() => log,
+        Ok(log) => {
+            let told = other_tool::told(&text, kind);
+            return Err(told.map_or(ImportError::Nothing(log.problems), ImportError::Log));
+        }
+        Err(error) => return Err(other_tool::told(&text, kind).unwrap_or(error).into()),
+    };
+    if request.strict && log.problems.count > 0 {
+        return Err(ImportError::Strict(log.problems));
     }
+    let cadence_ms = cadence_ms(request, &log, xml::is_xml(&text))?;
+    Ok((log, cadence_ms))
 }
 
 /// A snapshot stands for a second; a single row of a log could stand for anything.
@@ -195,9 +218,5 @@ fn cadence_ms(
     snapshot: bool,
 ) -> Result<u32, ImportError> {
     let given = request.cadence_ms.or_else(|| recorder::median_cadence_ms(log));
-    given.or(snapshot.then_some(1_000)).ok_or_else(|| {
-        ImportError::Seal(
-            "its rows do not show how far apart they are: say it with --cadence".to_owned(),
-        )
-    })
+    given.or(snapshot.then_some(1_000)).ok_or(ImportError::Cadence)
 }

@@ -5,7 +5,6 @@
 //! people can see.
 
 pub mod close_hours;
-mod load;
 pub mod open_hours;
 pub mod partitions;
 

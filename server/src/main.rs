@@ -1,16 +1,21 @@
 //! The server program: command line and logging. What it does is in the library.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use leasewatch_core::id::Slug;
-use leasewatch_core::time::{Timestamp, Zone};
+use leasewatch_core::id::{GpuUuid, Slug};
+use leasewatch_core::time::{Period, Timestamp, Zone};
+use leasewatch_proto::channel::{ServerAddress, ServerCertificate, install_cryptography};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
 use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, default_base_dir};
-use leasewatch_server::import::{self, ImportError, ImportReport, ImportRequest, LogKind};
+use leasewatch_server::export::{self, ExportRequest};
+use leasewatch_server::import::history::{self, HistoryRequest};
+use leasewatch_server::import::{self, ImportError, ImportRequest};
+use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
 use leasewatch_server::{demo, serve};
 
 /// Collects what rented GPUs did, keeps exact hours, and shows them.
@@ -28,6 +33,9 @@ enum Command {
     /// Imports logs that other tools wrote; the server has to be running.
     #[command(subcommand)]
     Import(Import),
+    /// Takes what is stored out again.
+    #[command(subcommand)]
+    Export(Export),
     /// The demo fleet.
     #[command(subcommand)]
     Demo(Demo),
@@ -62,6 +70,40 @@ enum Import {
         #[command(flatten)]
         log: Log,
     },
+    /// The past of a simulated node, as `leasewatch-sim-history` writes it.
+    ///
+    /// It becomes the beginning of the record of an agent that has not run yet, and is marked as
+    /// simulated for ever. Run again with the same log, it goes on where it was broken off.
+    History(Past),
+}
+
+#[derive(Args)]
+struct Past {
+    /// The log; `-` is standard input.
+    file: PathBuf,
+    /// Name of the node.
+    #[arg(long, value_name = "NAME")]
+    node: String,
+    /// State directory of the node's agent. Its key and chain are made here, as the agent would.
+    #[arg(long, value_name = "DIR")]
+    state: PathBuf,
+    /// The tenant that the node belongs to.
+    #[arg(long, value_name = "SLUG", default_value = "default")]
+    tenant: Slug,
+    /// The provider that the node is rented from.
+    #[arg(long, value_name = "SLUG", default_value = "default")]
+    provider: Slug,
+    /// The running server.
+    #[arg(
+        long,
+        env = "LEASEWATCH_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7443"
+    )]
+    server: String,
+    /// The server's certificate, for https: `tls/certificate.pem` in its data directory.
+    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
+    server_certificate: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -94,10 +136,42 @@ struct Log {
         default_value = "http://127.0.0.1:7443"
     )]
     server: String,
+    /// The server's certificate, for https: `tls/certificate.pem` in its data directory.
+    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
+    server_certificate: Option<PathBuf>,
     /// Where the keys of imported nodes are kept [default: `imports` in the server's data
     /// directory].
     #[arg(long, value_name = "DIR")]
     key_dir: Option<PathBuf>,
+}
+
+#[derive(Subcommand)]
+enum Export {
+    /// Signed segments of a node as a capture, which can be checked and played by `nvml-sim`.
+    Segments(Box<Taken>),
+}
+
+#[derive(Args)]
+struct Taken {
+    #[command(flatten)]
+    serve: ServeFlags,
+    /// The capture; must not exist.
+    file: PathBuf,
+    /// Name of the node.
+    #[arg(long, value_name = "NAME")]
+    node: String,
+    /// The tenant that the node belongs to.
+    #[arg(long, value_name = "SLUG", default_value = "default")]
+    tenant: Slug,
+    /// Segments from here on, whole.
+    #[arg(long, value_name = "TIME", value_parser = export::time)]
+    from: Timestamp,
+    /// Segments that begin before this.
+    #[arg(long, value_name = "TIME", value_parser = export::time)]
+    to: Timestamp,
+    /// Blocks of this GPU alone, and events.
+    #[arg(long, value_name = "UUID")]
+    gpu: Option<GpuUuid>,
 }
 
 #[derive(Subcommand)]
@@ -110,17 +184,12 @@ fn zone(name: &str) -> Result<Zone, String> {
     Zone::parse(name).map_err(|error| error.to_string())
 }
 
-/// Seconds with up to three digits after the point, as milliseconds.
 fn cadence(text: &str) -> Result<u32, String> {
-    let wrong = || "must be 0.001 to 3600 seconds".to_owned();
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let digits = format!("{whole}{fraction:0<3}");
-    let valid = fraction.len() <= 3 && digits.bytes().all(|b| b.is_ascii_digit());
-    let ms = digits.parse::<u32>().ok().filter(|_| valid && !whole.is_empty());
-    ms.filter(|ms| (1..=3_600_000).contains(ms)).ok_or_else(wrong)
+    cadence_ms(text).ok_or_else(|| "must be 0.001 to 3600 seconds".to_owned())
 }
 
 fn main() -> ExitCode {
+    install_cryptography();
     let program = Program::parse();
     if let Command::InternalPostgres(arguments) = program.command {
         start_logging();
@@ -168,6 +237,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
             import_log(log, LogKind::Smi, columns).await
         }
         Command::Import(Import::Jsonl { log }) => import_log(log, LogKind::Jsonl, None).await,
+        Command::Import(Import::History(past)) => import_history(past).await,
+        Command::Export(Export::Segments(taken)) => export_segments(*taken).await,
         Command::Demo(Demo::Remove(flags)) => {
             let removed = demo::remove(&ServeOptions::resolve(flags)?).await?;
             println!("removed {removed} demo nodes");
@@ -178,9 +249,32 @@ async fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
+fn server_address(url: &str, certificate: Option<&Path>) -> anyhow::Result<ServerAddress> {
+    let certificate = certificate.map(|path| {
+        ServerCertificate::read(path)
+            .map_err(|error| anyhow::anyhow!("--server-certificate {} {error}", path.display()))
+    });
+    ServerAddress::new(url, certificate.transpose()?)
+        .map_err(|error| anyhow::anyhow!("--server {error}"))
+}
+
+async fn export_segments(taken: Taken) -> anyhow::Result<()> {
+    let options = ServeOptions::resolve(taken.serve)?;
+    let request = ExportRequest {
+        tenant: taken.tenant,
+        node: taken.node,
+        period: Period::new(taken.from, taken.to),
+        gpu: taken.gpu,
+        file: taken.file,
+    };
+    let written = export::segments(&options, &request).await?;
+    println!("wrote {written} segments to {}", request.file.display());
+    Ok(())
+}
+
 async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> anyhow::Result<()> {
     let request = ImportRequest {
-        kind,
+        kind: Some(kind),
         file: arguments.file,
         node: arguments.node,
         tenant: arguments.tenant,
@@ -189,31 +283,78 @@ async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> a
         columns,
         cadence_ms: arguments.cadence,
         strict: arguments.strict,
-        server: arguments.server,
+        server: server_address(&arguments.server, arguments.server_certificate.as_deref())?,
         key_dir: arguments.key_dir.unwrap_or_else(|| default_base_dir().join("imports")),
     };
-    let on_terminal = std::io::stderr().is_terminal();
-    let mut drawn = false;
-    let report = import::run(&request, Clock::system().now(), |done, all| {
-        if on_terminal {
-            eprint!("\r{}", progress_bar(done, all));
-            drawn = true;
-        }
-    })
-    .await;
-    if drawn {
-        eprintln!();
-    }
-    print_report(&request, &report?);
+    let progress = Progress::default();
+    let importing = import::run(&request, Clock::system().now(), &progress);
+    let report = watched(importing, &progress).await?;
+    print_report(&request, &report);
     Ok(())
 }
 
-/// `[########............] 40 of 100 segments delivered`
-fn progress_bar(done: u64, all: u64) -> String {
+async fn import_history(past: Past) -> anyhow::Result<()> {
+    let request = HistoryRequest {
+        file: past.file,
+        state_dir: past.state,
+        node: past.node,
+        tenant: past.tenant,
+        provider: past.provider,
+        server: server_address(&past.server, past.server_certificate.as_deref())?,
+    };
+    let progress = Progress::default();
+    let report = watched(history::run(&request, &progress), &progress).await?;
+    let (segments, node) = (report.segments, &report.node);
+    println!(
+        "imported {segments} segments of simulated data, {} to {}",
+        report.period.start, report.period.end
+    );
+    if report.segments_covered > 0 {
+        println!("skipped {} segments that are recorded already", report.segments_covered);
+    }
+    println!("{}/nodes/{node}", past.server.trim_end_matches('/'));
+    Ok(())
+}
+
+/// Shows how far an import is, where somebody watches.
+async fn watched<T>(importing: impl Future<Output = T>, progress: &Progress) -> T {
+    if std::io::stderr().is_terminal() {
+        with_progress_line(importing, progress).await
+    } else {
+        importing.await
+    }
+}
+
+/// Redraws one line until `importing` is done, and leaves none behind.
+async fn with_progress_line<T>(importing: impl Future<Output = T>, progress: &Progress) -> T {
+    let mut importing = std::pin::pin!(importing);
+    let mut redraw = tokio::time::interval(Duration::from_millis(100));
+    loop {
+        tokio::select! {
+            done = &mut importing => {
+                eprint!("\r\x1b[K");
+                return done;
+            }
+            _ = redraw.tick() => eprint!("\r{}\x1b[K", progress_line(progress.step())),
+        }
+    }
+}
+
+/// `reading    [########............] 40 %  12 of 30 MB`
+fn progress_line(step: Step) -> String {
     const WIDTH: u64 = 30;
-    let full = (done.min(all) * WIDTH).checked_div(all).unwrap_or(WIDTH);
+    const MEGABYTE: u64 = 1_000_000;
+    let (name, counts) = match step {
+        Step::Reading(done, all) => {
+            ("reading", format!("{} of {} MB", done / MEGABYTE, all / MEGABYTE))
+        }
+        Step::Sealing(done, all) => ("sealing", format!("{done} of {all} rows")),
+        Step::Delivering(done, all) => ("delivering", format!("{done} of {all} segments")),
+    };
+    let percent = step.percent();
+    let full = percent * WIDTH / 100;
     let cells: String = (0..WIDTH).map(|cell| if cell < full { '#' } else { '.' }).collect();
-    format!("[{cells}] {done} of {all} segments delivered")
+    format!("{name:<10} [{cells}] {percent:>3} %  {counts}")
 }
 
 fn print_report(request: &ImportRequest, report: &ImportReport) {
@@ -232,11 +373,26 @@ fn print_report(request: &ImportRequest, report: &ImportReport) {
     if !report.columns_ignored.is_empty() {
         println!("not recorded: {}", report.columns_ignored.join(", "));
     }
-    let (server, node) = (request.server.trim_end_matches('/'), &report.node);
+    let (server, node) = (&request.server, &report.node);
     if let Some(period) = report.period {
         let day = |at: Timestamp| at.to_string().chars().take(10).collect::<String>();
         let (from, to) = (day(period.start), day(period.end));
         println!("hours: {server}/hours.csv?from={from}&to={to}&node={node}");
     }
     println!("{server}/nodes/{node}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_of_an_import_is_one_line_with_counts_and_percent() {
+        let line = progress_line(Step::Reading(12_000_000, 30_000_000));
+        assert_eq!(line, "reading    [############..................]  40 %  12 of 30 MB");
+        assert!(progress_line(Step::Sealing(0, 0)).ends_with("] 100 %  0 of 0 rows"));
+        let line = progress_line(Step::Delivering(3, 4));
+        assert!(line.starts_with("delivering [###") && line.ends_with(" 75 %  3 of 4 segments"));
+        assert!(line.len() < 80);
+    }
 }

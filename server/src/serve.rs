@@ -1,22 +1,22 @@
 //! The running server: database, writer, jobs and the one port, put together.
 //!
-//! One listener carries pages (HTTP/1.1 or HTTP/2) and the agents' stream (HTTP/2). There are no
-//! users yet, so it is plain and on loopback only; `config` refuses anything else.
+//! One listener carries pages (HTTP/1.1 or HTTP/2) and the agents' stream (HTTP/2), over TLS or
+//! plain. There are no users yet, so it is on loopback only; `config` refuses anything else.
 
+mod certificate;
+mod opening;
+mod port;
+
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context as _;
-use axum::Router;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use leasewatch_core::id::Slug;
 use leasewatch_core::time::Timestamp;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use leasewatch_proto::channel::ServerAddress;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 use crate::clock::Clock;
 use crate::config::{Database, ServeOptions};
@@ -24,16 +24,20 @@ use crate::embedded_postgres::{EmbeddedPostgres, Options, SUPERUSER};
 use crate::grpc::{self, GrpcOptions, GrpcState};
 use crate::http::{self, Http};
 use crate::identity::Identity;
+use crate::import::uploaded::Importer;
+use crate::intake::Intake;
 use crate::jobs::Jobs;
 use crate::live::Live;
 use crate::store::{self, Db, Durability, Scope};
+
+use certificate::Certificate;
+use port::{OPENING, Port};
 
 /// The role that the server logs in as; it may become each role of a [`Scope`] and is none itself.
 pub(crate) const LOGIN: &str = "leasewatch_login";
 /// Name of the database in the own PostgreSQL.
 pub(crate) const DATABASE: &str = "leasewatch";
 const POOL_CONNECTIONS: u32 = 16;
-const CONNECTIONS_MAX: usize = 8_192;
 /// Tenants that a first use may ask for.
 const TENANTS: [(&str, &str); 2] = [("default", "default"), ("demo", "demo")];
 
@@ -112,6 +116,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     store::preflight(&database.db, Durability::Durable).await?;
     let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
+    let certificate = Certificate::load_or_create(&options.data_dir, clock.now())?;
     prepare(&db, clock.now()).await?;
     grpc::introduce_nodes(&db, &live).await?;
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
@@ -124,15 +129,38 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         identity,
         GrpcOptions::new(tenants),
     );
-    let pages = http::router(Http { db, live, clock, address: address.to_string() });
+    let intake = take_uploads(&options, address, clock.clone())?;
+    let pages = http::router(Http { db, live, clock, address: address.to_string(), intake });
     let router = grpc::routes(state).merge(pages);
+    tracing::info!(
+        certificate = %certificate.path.display(),
+        sha256 = certificate.fingerprint,
+        "https shows this certificate"
+    );
     tracing::info!(%address, "serving");
+    let tls = TlsAcceptor::from(certificate.config);
+    let port = Port { tls, router, opening: OPENING };
     let ended = tokio::select! {
-        () = accept(listener, router) => Ok(()),
+        () = port::accept(listener, port) => Ok(()),
         reason = database.exited() => Err(anyhow::anyhow!("the database ended: {reason}")),
     };
     database.close().await?;
     ended
+}
+
+/// Starts the importer of uploaded logs, which delivers to this server's own port.
+fn take_uploads(
+    options: &ServeOptions,
+    address: SocketAddr,
+    clock: Clock,
+) -> anyhow::Result<Intake> {
+    let folder = options.data_dir.join("uploads");
+    let bytes_max = u64::from(options.upload_mib_max) * 1_024 * 1_024;
+    let (intake, queue) = Intake::open(folder, bytes_max).context("no folder for uploads")?;
+    let server = ServerAddress::new(&format!("http://{address}"), None)?;
+    let key_dir = options.data_dir.join("imports");
+    tokio::spawn(Importer { server, key_dir, clock }.run(queue));
+    Ok(intake)
 }
 
 async fn prepare(db: &Db, now: Timestamp) -> Result<(), store::StoreError> {
@@ -148,81 +176,4 @@ async fn prepare(db: &Db, now: Timestamp) -> Result<(), store::StoreError> {
     let last = store::liveness::last(&mut tx).await?.unwrap_or(now);
     store::session::close_all_open(&mut tx, last).await?;
     tx.commit().await
-}
-
-/// Accepts connections until a signal, then lets open requests end for a few seconds.
-async fn accept(listener: TcpListener, router: Router) {
-    let graceful = GracefulShutdown::new();
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let mut stop = std::pin::pin!(signal());
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = &mut stop => break,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(error = %error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-                continue;
-            }
-        };
-        // Without room the connection is dropped at once: those that are open go on.
-        let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let connection = connection(stream, router.clone(), &graceful);
-        tokio::spawn(async move {
-            connection.await;
-            drop(permit);
-        });
-    }
-    tokio::select! {
-        () = graceful.shutdown() => {}
-        () = tokio::time::sleep(Duration::from_secs(3)) => {}
-    }
-}
-
-fn connection(
-    stream: TcpStream,
-    router: Router,
-    graceful: &GracefulShutdown,
-) -> impl Future<Output = ()> + Send + 'static {
-    // Small acknowledgements must not wait for the next one.
-    let _ = stream.set_nodelay(true);
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(Duration::from_secs(10))
-        .max_buf_size(64 * 1_024);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .keep_alive_interval(Some(grpc::KEEP_ALIVE_INTERVAL))
-        .keep_alive_timeout(grpc::KEEP_ALIVE_TIMEOUT)
-        .max_concurrent_streams(64)
-        .max_header_list_size(16 * 1_024);
-    let service = TowerToHyperService::new(router);
-    let connection =
-        builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    let watched = graceful.watch(connection);
-    async move {
-        if let Err(error) = watched.await {
-            tracing::debug!(error = %error, "a connection ended with an error");
-        }
-    }
-}
-
-async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    tracing::info!("stopping");
 }

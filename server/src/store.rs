@@ -35,6 +35,6 @@ pub use db::{Db, Scope, Tx};
 pub use error::StoreError;
 pub use migration::{create_database, migrate};
 pub use node::NodeKey;
-pub use preflight::{Durability, PreflightError, preflight};
+pub use preflight::{Durability, PreflightError, TimeLayout, preflight};
 pub use provider::ProviderKey;
 pub use tenant::TenantKey;

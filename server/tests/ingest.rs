@@ -10,10 +10,14 @@ mod support;
 
 #[path = "ingest/agent.rs"]
 mod agent;
+#[path = "ingest/beginning.rs"]
+mod beginning;
 #[path = "ingest/cancelled.rs"]
 mod cancelled;
 #[path = "ingest/delivery.rs"]
 mod delivery;
+#[path = "ingest/gpu_page.rs"]
+mod gpu_page;
 #[path = "ingest/handshake.rs"]
 mod handshake;
 #[path = "ingest/hours.rs"]
@@ -24,3 +28,7 @@ mod live_lane;
 mod refusal;
 #[path = "ingest/rig.rs"]
 mod rig;
+#[path = "ingest/timescale.rs"]
+mod timescale;
+#[path = "ingest/wasm.rs"]
+mod wasm;

@@ -8,9 +8,15 @@
 
 #[path = "straight_line/fleet.rs"]
 mod fleet;
+#[path = "straight_line/history.rs"]
+mod history;
 #[path = "straight_line/imports.rs"]
 mod imports;
 #[path = "straight_line/kills.rs"]
 mod kills;
 #[path = "support/process.rs"]
 mod process;
+#[path = "straight_line/replay.rs"]
+mod replay;
+#[path = "straight_line/secure.rs"]
+mod secure;

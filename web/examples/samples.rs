@@ -7,8 +7,10 @@ use std::path::Path;
 use leasewatch_core::segment::Origin;
 use leasewatch_web::assets::{self, Asset};
 use leasewatch_web::pages::error::{self, ErrorView};
+use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView};
+use leasewatch_web::path::{RangeState, Route};
 use leasewatch_web::{Context, Language};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -34,6 +36,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut simulated = NodeView::sample();
         simulated.name.origin = Origin::Simulated;
         write("simulated", node::render(&simulated, &context)?)?;
+        for (name, view) in [
+            ("gpu", GpuView::sample()),
+            ("gpu_months", GpuView::months_sample()),
+            ("gpu_imported", GpuView::imported_sample()),
+            ("gpu_empty", GpuView::empty_sample()),
+        ] {
+            let route = Route::Gpu { node: view.name.id.clone(), slot: view.gpu.number };
+            let here = context.here.to(route).in_range(RangeState::between(view.range));
+            write(name, gpu::render(&view, &Context { here, ..context.clone() })?)?;
+        }
         write("error", error::render(&ErrorView::sample(), &context)?)?;
     }
     Ok(())

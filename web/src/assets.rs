@@ -14,6 +14,8 @@ pub enum Asset {
     Style,
     /// Live values, pausing, copying.
     Script,
+    /// Crosshair and zoom of a GPU's page.
+    GpuScript,
     /// The icon.
     Icon,
 }
@@ -29,7 +31,7 @@ pub struct File {
 
 impl Asset {
     /// Every asset.
-    pub const ALL: [Self; 3] = [Self::Style, Self::Script, Self::Icon];
+    pub const ALL: [Self; 4] = [Self::Style, Self::Script, Self::GpuScript, Self::Icon];
 
     /// Its URL, hash included.
     #[must_use]
@@ -50,6 +52,7 @@ impl Asset {
         match self {
             Self::Style => "leasewatch.css",
             Self::Script => "live.js",
+            Self::GpuScript => "gpu.js",
             Self::Icon => "icon.svg",
         }
     }
@@ -58,6 +61,7 @@ impl Asset {
         match self {
             Self::Style => ("leasewatch", "css", "text/css; charset=utf-8"),
             Self::Script => ("live", "js", "text/javascript; charset=utf-8"),
+            Self::GpuScript => ("gpu", "js", "text/javascript; charset=utf-8"),
             Self::Icon => ("icon", "svg", "image/svg+xml"),
         }
     }

@@ -8,7 +8,7 @@ use crate::format::{self, Detail, Measure, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
 use crate::names;
-use crate::path::{Address, Route};
+use crate::path::{Address, RangeState, Route};
 
 /// The policy that pages are written for: nothing inline, nothing from elsewhere.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -185,6 +185,10 @@ impl Context {
         Asset::Script.url()
     }
 
+    pub(crate) fn gpu_script(&self) -> String {
+        Asset::GpuScript.url()
+    }
+
     pub(crate) fn icon(&self) -> String {
         Asset::Icon.url()
     }
@@ -197,8 +201,17 @@ impl Context {
         self.here.to(Route::Overview).href()
     }
 
+    pub(crate) fn import(&self) -> String {
+        self.here.to(Route::Import).href()
+    }
+
     pub(crate) fn node(&self, id: &str) -> String {
         self.here.to(Route::Node(id.to_owned())).href()
+    }
+
+    /// A GPU's page, over `range`.
+    pub(crate) fn gpu(&self, node: &str, slot: u16, range: RangeState) -> String {
+        self.here.to(Route::Gpu { node: node.to_owned(), slot }).in_range(range).href()
     }
 
     fn time(&self, at: Timestamp, detail: Detail) -> Markup {

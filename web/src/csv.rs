@@ -24,12 +24,17 @@
 //! | `pcie_replays`, `xid_count` | PCIe replays, XID events |
 //! | `sources`, `gpu_count_min`, `clock_offset_max_ms`, `clock_bound_max_ms` | how it was seen |
 //! | `row_hash` | hash of the record's statement |
+//! | `parent_gpu_uuid`, `slices`, `slices_of` | of a MIG slice: its GPU and its share; else empty |
+
+mod readings;
 
 use std::fmt::{Display, Write as _};
 
 use leasewatch_core::id::clean_text;
 use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
 use leasewatch_core::sample::Metric;
+
+pub use readings::readings;
 
 /// The byte order mark, to be sent before [`header`] when a spreadsheet needs it.
 pub const BOM: &str = "\u{feff}";
@@ -135,6 +140,9 @@ pub fn header(out: &mut String) {
         "clock_offset_max_ms",
         "clock_bound_max_ms",
         "row_hash",
+        "parent_gpu_uuid",
+        "slices",
+        "slices_of",
     ] {
         line.raw(name);
     }
@@ -163,6 +171,10 @@ pub fn append(out: &mut String, row: &HourRow<'_>) {
     line.optional(record.clock_offset_max_ms);
     line.optional(record.clock_bound_max_ms);
     line.text(row.row_hash.unwrap_or(""));
+    let partition = record.partition.as_ref();
+    line.text(partition.map_or("", |part| part.parent.as_str()));
+    line.optional(partition.map(|part| part.slices));
+    line.optional(partition.map(|part| part.slices_of));
     line.end();
 }
 
@@ -354,7 +366,7 @@ mod tests {
              throttle_hw_thermal_ms,throttle_hw_power_brake_ms,throttle_sync_boost_ms,\
              ecc_corrected,ecc_uncorrected,ecc_uncorrected_aggregate,remapped_rows_corrected,\
              remapped_rows_uncorrected,pcie_replays,xid_count,sources,gpu_count_min,\
-             clock_offset_max_ms,clock_bound_max_ms,row_hash\r\n"
+             clock_offset_max_ms,clock_bound_max_ms,row_hash,parent_gpu_uuid,slices,slices_of\r\n"
         );
     }
 
@@ -376,6 +388,27 @@ mod tests {
         }
         assert_eq!(cell(&row, "coverage_ppm"), "0");
         assert_eq!(cell(&row, "util_hi_ppm"), "1000000");
+    }
+
+    #[test]
+    fn a_slice_names_its_gpu_and_its_share_in_the_last_columns() {
+        let whole = cells(&record(), "node-1");
+        for column in ["parent_gpu_uuid", "slices", "slices_of"] {
+            assert_eq!(cell(&whole, column), "", "{column}");
+        }
+        let partition = leasewatch_core::segment::Partition {
+            parent: GpuUuid::new("GPU-2").unwrap(),
+            instance: leasewatch_core::segment::MigInstance {
+                gpu_instance: 9,
+                compute_instance: 0,
+            },
+            slices: 3,
+            slices_of: 7,
+        };
+        let slice = cells(&HourRecord { partition: Some(partition), ..record() }, "node-1");
+        assert_eq!(cell(&slice, "parent_gpu_uuid"), "GPU-2");
+        assert_eq!(cell(&slice, "slices"), "3");
+        assert_eq!(cell(&slice, "slices_of"), "7");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! The match is exhaustive: a new kind of event in core needs its words here. Text inside an event
 //! comes from a driver or a kernel and is only ever a placeholder's value.
 
+use leasewatch_core::evidence::chain::ChainStartReason;
 use leasewatch_core::segment::{Event, EventKind, GpuInventory, HostInventory, StopReason};
 
 use crate::format::{Measure, Missing, Quantity};
@@ -36,6 +37,7 @@ impl Weight {
             | EventKind::CollectorResumed { .. }
             | EventKind::ClockStepped { .. }
             | EventKind::MigChanged { .. }
+            | EventKind::PartitionRemoved
             | EventKind::PowerLimitChanged { .. }
             | EventKind::ReadingsDropped { .. }
             | EventKind::TicksMissed { .. } => Self::Notice,
@@ -45,6 +47,12 @@ impl Weight {
             | EventKind::GpuSeen(_)
             | EventKind::GpuBack => Self::Plain,
         }
+    }
+
+    /// The weight of the start of a chain: a break is to be known, a first one is not alarming.
+    #[must_use]
+    pub fn of_chain_start(reason: ChainStartReason) -> Self {
+        if reason.is_break() { Self::Notice } else { Self::Plain }
     }
 
     /// Its name in class names.
@@ -92,6 +100,7 @@ pub fn describe(kind: &EventKind, language: Language) -> String {
             let by = Quantity::offset_us(by_ms.saturating_mul(1_000));
             phrase::event_clock_stepped(language, by.text(language))
         }
+        EventKind::PartitionRemoved => words(Text::EventPartitionRemoved),
         EventKind::MigChanged { enabled: true } => words(Text::EventMigOn),
         EventKind::MigChanged { enabled: false } => words(Text::EventMigOff),
         EventKind::PowerLimitChanged { from_mw, to_mw } => phrase::event_power_limit_changed(
@@ -104,6 +113,17 @@ pub fn describe(kind: &EventKind, language: Language) -> String {
         }
         EventKind::TicksMissed { count: n } => phrase::event_ticks_missed(language, count(n)),
     }
+}
+
+/// The start of a chain in words.
+#[must_use]
+pub fn describe_chain_start(reason: ChainStartReason, language: Language) -> &'static str {
+    let text = match reason {
+        ChainStartReason::Joined => Text::EventChainJoined,
+        ChainStartReason::LostState => Text::EventChainLostState,
+        ChainStartReason::Refused => Text::EventChainRefused,
+    };
+    text.words(language)
 }
 
 fn host_seen(host: &HostInventory, language: Language) -> String {

@@ -10,4 +10,4 @@ mod time;
 
 pub use measure::{Datum, Measure, Measured, Missing};
 pub use quantity::{Quantity, div_half_even, group};
-pub use time::{Detail, clock, day, iso_date, local_date, moment, offset};
+pub use time::{Detail, clock, clock_second, day, iso_date, iso_local, local_date, moment, offset};

@@ -4,9 +4,13 @@
 
 pub mod error;
 mod export;
+pub mod gpu;
+pub mod import;
+pub mod import_run;
 pub mod node;
 pub mod overview;
 pub(crate) mod sample;
+mod sample_gpu;
 
 use leasewatch_core::id::clean_text;
 use leasewatch_core::segment::Origin;
@@ -14,8 +18,9 @@ use leasewatch_core::time::Timestamp;
 use serde::Serialize;
 
 use crate::chart::Cell;
-use crate::format::Measured;
-use crate::i18n::{Language, phrase};
+use crate::context::Context;
+use crate::format::{self, Measured};
+use crate::i18n::{Language, Text, phrase};
 use crate::live::LiveValues;
 use crate::names::Standing;
 use crate::wire;
@@ -43,13 +48,41 @@ pub struct NodeStatus {
     pub last_heard_at: Option<Timestamp>,
 }
 
-/// A GPU as a row: what it is, what it does now, and its last 24 hours.
+/// What a slice is a part of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SliceOf {
+    /// NVML's UUID of the GPU that was cut.
+    pub parent_uuid: String,
+    /// The number of that GPU; `None` when nothing of it was ever recorded.
+    pub parent_number: Option<u16>,
+    /// NVML's ids of the part.
+    pub gpu_instance: u8,
+    /// See `gpu_instance`.
+    pub compute_instance: u8,
+    /// Compute slices of the part.
+    pub slices: u8,
+    /// Compute slices of the whole GPU.
+    pub slices_of: u8,
+}
+
+impl SliceOf {
+    /// `1/7 of GPU 0`.
+    fn share(&self, language: Language) -> String {
+        let numbered = |number| phrase::gpu_label(language, number);
+        let parent = self.parent_number.map_or_else(|| self.parent_uuid.clone(), numbered);
+        phrase::gpu_share(language, self.slices_of, parent, self.slices)
+    }
+}
+
+/// A GPU, or a slice of one, as a row: what it is, what it does now, and its last 24 hours.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GpuRow {
     /// Its number within the node, from 0.
     pub number: u16,
     /// NVML's UUID.
     pub uuid: String,
+    /// What it is a slice of; `None` for a whole GPU.
+    pub partition: Option<SliceOf>,
     /// Product name as the driver reports it.
     pub model: String,
     /// Current readings.
@@ -69,6 +102,23 @@ const LIVE_COLUMNS: usize = 4;
 const COLUMNS_TO_THE_END: usize = 7;
 
 impl GpuRow {
+    /// `GPU 3`, or `Slice 9`.
+    fn label(&self, language: Language) -> String {
+        match self.partition {
+            Some(_) => phrase::gpu_slice(language, self.number),
+            None => phrase::gpu_label(language, self.number),
+        }
+    }
+
+    /// The label where it stands alone: that of a slice says of what.
+    fn full_label(&self, language: Language) -> String {
+        let label = self.label(language);
+        match &self.partition {
+            Some(part) => phrase::gpu_slice_of(language, part.share(language), label),
+            None => label,
+        }
+    }
+
     /// How many columns have nothing more to say once the record ended: those of live values, and
     /// the last 24 hours where they hold no record. `None` while there is something.
     fn ended_columns(&self, standing: Standing) -> Option<usize> {
@@ -92,6 +142,15 @@ fn bounds(measured: &Measured, language: Language) -> Option<String> {
     let (low, high) = measured.bounds()?;
     let (low, high) = (low.text(language), high.text(language));
     (low != high).then(|| phrase::cell_range(language, high, low))
+}
+
+/// When the record ended, in place of values that will not come again.
+fn ended_words(ended_at: Option<Timestamp>, context: &Context) -> String {
+    let language = context.language;
+    ended_at.map_or_else(
+        || context.t(Text::NodeOver).to_owned(),
+        |at| phrase::node_over_on(language, format::local_date(at, context.zone, language)),
+    )
 }
 
 /// A finished page without characters that could act on a terminal or turn the reading direction,

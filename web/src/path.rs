@@ -1,5 +1,9 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
-//! zone, week, and whether it refreshes itself.
+//! zone, week, range, and whether it refreshes itself.
+
+mod range;
+
+pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
 
 use std::fmt::Write as _;
 
@@ -18,6 +22,18 @@ pub mod pattern {
     pub const NODE: &str = "/nodes/{node}";
     /// A node's view struct.
     pub const NODE_JSON: &str = "/nodes/{node}/node.json";
+    /// A GPU of a node; `{slot}` is its number there.
+    pub const GPU: &str = "/nodes/{node}/gpus/{slot}";
+    /// A GPU's view struct.
+    pub const GPU_JSON: &str = "/nodes/{node}/gpus/{slot}/gpu.json";
+    /// The series of a GPU's page as CSV; the query is the page's.
+    pub const READINGS_CSV: &str = "/nodes/{node}/gpus/{slot}/readings.csv";
+    /// The form that uploads an old log, and where it is sent.
+    pub const IMPORT: &str = "/import";
+    /// One import.
+    pub const IMPORT_RUN: &str = "/imports/{import}";
+    /// An import's view struct.
+    pub const IMPORT_RUN_JSON: &str = "/imports/{import}/import.json";
     /// Hour records as CSV; query `from`, `to` (local dates, both inside), `tz`, `node`, `bom`.
     pub const HOURS_CSV: &str = "/hours.csv";
     /// Live values as server-sent events; query `lang`.
@@ -33,6 +49,17 @@ pub enum Route {
     Overview,
     /// The node with this id.
     Node(String),
+    /// A GPU of a node.
+    Gpu {
+        /// The node's id.
+        node: String,
+        /// The GPU's number within the node.
+        slot: u16,
+    },
+    /// The form that uploads an old log.
+    Import,
+    /// The import with this id.
+    ImportRun(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
     Other(String),
 }
@@ -46,6 +73,8 @@ pub struct UrlState {
     pub zone: Option<Zone>,
     /// First day of the week that a node page shows, as `YYYY-MM-DD`, if chosen.
     pub week: Option<String>,
+    /// The stretch that a GPU's page shows.
+    pub range: RangeState,
     /// True when the page does not refresh itself.
     pub paused: bool,
 }
@@ -68,6 +97,12 @@ pub enum QueryError {
     Zone,
     /// `week` is not a date.
     Week,
+    /// `from` is not a time.
+    From,
+    /// `to` is not a time.
+    To,
+    /// `last` is not one of [`Last::ALL`].
+    Last,
     /// `refresh` is not `on` or `off`.
     Refresh,
 }
@@ -80,6 +115,9 @@ impl QueryError {
             Self::Language => "lang",
             Self::Zone => "tz",
             Self::Week => "week",
+            Self::From => "from",
+            Self::To => "to",
+            Self::Last => "last",
             Self::Refresh => "refresh",
         }
     }
@@ -108,6 +146,7 @@ impl UrlState {
                     local_midnight(&value, Zone::UTC).ok_or(QueryError::Week)?;
                     state.week = Some(value);
                 }
+                "from" | "to" | "last" => state.range.read(name, &value)?,
                 "refresh" => {
                     state.paused = match value.as_str() {
                         "on" => false,
@@ -126,6 +165,7 @@ impl UrlState {
         pairs.extend(self.language.map(|language| ("lang", language.tag().to_owned())));
         pairs.extend(self.zone.map(|zone| ("tz", zone.name().to_owned())));
         pairs.extend(self.week.clone().map(|week| ("week", week)));
+        pairs.extend(self.range.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
         pairs
     }
@@ -144,6 +184,9 @@ impl Address {
         match &self.route {
             Route::Overview => pattern::OVERVIEW.to_owned(),
             Route::Node(id) => pattern::NODE.replace("{node}", &encode(id)),
+            Route::Gpu { node, slot } => of_gpu(pattern::GPU, node, *slot),
+            Route::Import => pattern::IMPORT.to_owned(),
+            Route::ImportRun(id) => pattern::IMPORT_RUN.replace("{import}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
     }
@@ -154,16 +197,25 @@ impl Address {
         let path = match &self.route {
             Route::Overview => pattern::OVERVIEW_JSON.to_owned(),
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
-            Route::Other(_) => return None,
+            Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
+            Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
+            Route::Import | Route::Other(_) => return None,
         };
         Some(with_query(path, &self.state.pairs()))
     }
 
-    /// Parameters that a form over `field` has to keep, as hidden inputs.
+    /// The series of a GPU's page as CSV.
     #[must_use]
-    pub fn kept(&self, field: &str) -> Vec<(&'static str, String)> {
+    pub fn readings_csv(&self) -> Option<String> {
+        let Route::Gpu { node, slot } = &self.route else { return None };
+        Some(with_query(of_gpu(pattern::READINGS_CSV, node, *slot), &self.state.pairs()))
+    }
+
+    /// Parameters that a form over `fields`, separated by spaces, has to keep, as hidden inputs.
+    #[must_use]
+    pub fn kept(&self, fields: &str) -> Vec<(&'static str, String)> {
         let mut pairs = self.state.pairs();
-        pairs.retain(|(name, _)| *name != field);
+        pairs.retain(|(name, _)| fields.split(' ').all(|field| field != *name));
         pairs
     }
 
@@ -181,6 +233,13 @@ impl Address {
         Self { route: self.route.clone(), state }
     }
 
+    /// The same page over another range.
+    #[must_use]
+    pub fn in_range(&self, range: RangeState) -> Self {
+        let state = UrlState { range, ..self.state.clone() };
+        Self { route: self.route.clone(), state }
+    }
+
     /// The same page with or without refreshing itself.
     #[must_use]
     pub fn paused(&self, paused: bool) -> Self {
@@ -191,7 +250,7 @@ impl Address {
     /// Another page with the same language and zone.
     #[must_use]
     pub fn to(&self, route: Route) -> Self {
-        let state = UrlState { week: None, ..self.state.clone() };
+        let state = UrlState { week: None, range: RangeState::default(), ..self.state.clone() };
         Self { route, state }
     }
 }
@@ -203,6 +262,17 @@ pub fn hours_csv(from: &str, to: &str, zone: Zone, node: Option<&str>) -> String
     pairs.push(("tz", zone.name().to_owned()));
     pairs.extend(node.map(|node| ("node", node.to_owned())));
     with_query(pattern::HOURS_CSV.to_owned(), &pairs)
+}
+
+/// The parameter of the form that names an import whose fields it begins with.
+pub const IMPORT_AGAIN: &str = "again";
+
+/// The form with the fields of an import, in the language and zone of `here`.
+#[must_use]
+pub fn import_again(here: &Address, id: &str) -> String {
+    let mut pairs = here.to(Route::Import).state.pairs();
+    pairs.push((IMPORT_AGAIN, id.to_owned()));
+    with_query(pattern::IMPORT.to_owned(), &pairs)
 }
 
 /// Live values in a language.
@@ -252,6 +322,10 @@ fn with_query(path: String, pairs: &[(&str, String)]) -> String {
     url
 }
 
+fn of_gpu(pattern: &str, node: &str, slot: u16) -> String {
+    pattern.replace("{node}", &encode(node)).replace("{slot}", &slot.to_string())
+}
+
 /// A path that was asked for, as a link to itself: one leading slash, so that it can never name
 /// another host, and no more than 200 characters.
 fn other_path(path: &str) -> String {
@@ -263,7 +337,7 @@ fn other_path(path: &str) -> String {
 fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~') {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':') {
             out.push(char::from(byte));
         } else {
             // Writing to a string cannot fail.
@@ -304,6 +378,7 @@ mod tests {
             language: Some(Language::ZhCn),
             zone: Zone::parse("America/Argentina/Buenos_Aires").ok(),
             week: Some("2026-07-27".to_owned()),
+            range: RangeState::last(Last::Week),
             paused: true,
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };

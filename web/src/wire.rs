@@ -1,6 +1,7 @@
 //! How core's values look in JSON: times as ISO 8601 UTC, names as their names.
 
 use leasewatch_core::metering::{GapCause, HourState};
+use leasewatch_core::sample::Metric;
 use leasewatch_core::segment::{Event, Origin};
 use leasewatch_core::time::{Period, Timestamp};
 use serde::ser::SerializeMap;
@@ -8,6 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::i18n::Language;
 use crate::names::Standing;
+use crate::pages::node::ChainBegun;
 
 pub(crate) fn at<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
@@ -22,6 +24,13 @@ pub(crate) fn maybe_at<S: Serializer>(
 
 pub(crate) fn period<S: Serializer>(period: &Period, serializer: S) -> Result<S::Ok, S::Error> {
     [period.start.to_string(), period.end.to_string()].serialize(serializer)
+}
+
+pub(crate) fn maybe_period<S: Serializer>(
+    period: &Option<Period>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    period.map(|period| [period.start.to_string(), period.end.to_string()]).serialize(serializer)
 }
 
 pub(crate) fn origin<S: Serializer>(origin: &Origin, serializer: S) -> Result<S::Ok, S::Error> {
@@ -47,6 +56,26 @@ pub(crate) fn gaps<S: Serializer>(
     map.end()
 }
 
+/// `[["2026-08-01T03:00:00.000Z", "2026-08-01T03:01:05.000Z", "agent_restart"]]`.
+pub(crate) fn stretches<S: Serializer>(
+    gaps: &[(Period, GapCause)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(
+        gaps.iter().map(|(period, cause)| {
+            (period.start.to_string(), period.end.to_string(), cause.name())
+        }),
+    )
+}
+
+pub(crate) fn gap_cause<S: Serializer>(cause: &GapCause, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(cause.name())
+}
+
+pub(crate) fn metric<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(metric.name())
+}
+
 /// `{"state": "unknown", "reason": "The node has never reported"}`.
 pub(crate) fn standing<S: Serializer>(
     standing: &Standing,
@@ -56,6 +85,31 @@ pub(crate) fn standing<S: Serializer>(
     map.serialize_entry("state", standing.name())?;
     map.serialize_entry("reason", standing.reason().words(Language::En))?;
     map.end()
+}
+
+/// `{"at": .., "chain": .., "reason": "lost_state", "text": "..", "statement": "..",
+/// "signature": ".."}`: the statement as it was signed, so that a reader can check it.
+pub(crate) fn chain_starts<S: Serializer>(
+    starts: &[ChainBegun],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Row<'a> {
+        at: String,
+        chain: String,
+        reason: &'static str,
+        text: &'static str,
+        statement: &'a str,
+        signature: &'a str,
+    }
+    serializer.collect_seq(starts.iter().map(|begun| Row {
+        at: begun.start.at.to_string(),
+        chain: begun.start.chain.to_string(),
+        reason: begun.start.reason.name(),
+        text: crate::events::describe_chain_start(begun.start.reason, Language::En),
+        statement: &begun.statement,
+        signature: &begun.signature,
+    }))
 }
 
 /// `{"at": .., "gpu": .., "kind": "xid", "text": ".."}`.

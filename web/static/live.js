@@ -106,10 +106,21 @@
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const focusable = (part) => all("a, summary, input, button, [tabindex]", part);
+    let refocus = () => {};
     for (const part of all("[data-fresh]")) {
       const fresh = page.getElementById(part.dataset.fresh);
-      if (fresh && fresh.innerHTML !== part.innerHTML) part.replaceChildren(...fresh.childNodes);
+      if (!fresh || fresh.innerHTML === part.innerHTML || "held" in part.dataset) continue;
+      // What is being filled in is not taken away; what was opened stays open, the focus stays.
+      if (part.querySelector("input:focus")) continue;
+      const focused = focusable(part).indexOf(document.activeElement);
+      const opened = all("details", part).map((details) => details.open);
+      part.replaceChildren(...fresh.childNodes);
+      all("details", part).forEach((details, at) => { details.open = opened[at] ?? false; });
+      if (focused >= 0) refocus = () => focusable(part)[focused]?.focus({ preventScroll: true });
     }
+    document.dispatchEvent(new Event("fresh"));
+    refocus();
   };
   setInterval(() => refresh().catch(() => showState("lost")), FRESH_EVERY_MS);
 })();

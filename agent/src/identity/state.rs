@@ -4,11 +4,12 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use leasewatch_core::evidence::chain::ChainStartReason;
 use leasewatch_core::id::{BusId, ChainId, GpuUuid, LifeUnitId, NodeId, Sequence, Slug};
 use leasewatch_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{IdentityError, STATE, StateDir, write_atomically};
+use super::{IdentityError, KEY, STATE, StateDir, write_atomically};
 use crate::spool::ChainEnd;
 
 /// What one run of the agent leaves for the next.
@@ -18,12 +19,23 @@ pub struct State {
     pub enrolled: Option<Enrolled>,
     /// The chain.
     pub chain: ChainId,
+    /// Why and when it began.
+    pub beginning: Beginning,
     /// The last head that was sealed in it, delivered or not.
     pub end: ChainEnd,
     /// The life in which `gpus` were seen.
     pub life_unit: Option<LifeUnitId>,
     /// GPUs by place, as last seen.
     pub gpus: Vec<KnownGpu>,
+}
+
+/// Why and when a chain began: what its signed start says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beginning {
+    /// Why.
+    pub reason: ChainStartReason,
+    /// When; `None` until a server asks for the start, for nothing is recorded before.
+    pub at: Option<Timestamp>,
 }
 
 /// What the first welcome said.
@@ -65,6 +77,10 @@ struct StateFile {
 #[serde(deny_unknown_fields)]
 struct ChainFile {
     id: String,
+    /// Absent in files of before there were reasons: their chains are first ones, as far as
+    /// anybody knows.
+    reason: Option<String>,
+    begun_at_ms: Option<i64>,
     sequence: u64,
     head: Option<String>,
     ended_at_ms: Option<i64>,
@@ -89,14 +105,23 @@ struct GpuFile {
 const VERSION: u32 = 1;
 
 impl State {
-    /// The state of a node that has just come to be.
+    /// The state at the beginning of a chain, of a node that was not welcomed since.
     #[must_use]
-    pub fn new(chain: ChainId) -> Self {
-        Self { enrolled: None, chain, end: ChainEnd::START, life_unit: None, gpus: Vec::new() }
+    pub fn new(chain: ChainId, reason: ChainStartReason) -> Self {
+        Self {
+            enrolled: None,
+            chain,
+            beginning: Beginning { reason, at: None },
+            end: ChainEnd::START,
+            life_unit: None,
+            gpus: Vec::new(),
+        }
     }
 
-    /// Reads the file. One that is not there, or that cannot be understood, gives a new chain:
-    /// the agent always starts. The file that was not understood is kept beside it.
+    /// Reads the file; to be called before the node's key is made. A file that is not there, or
+    /// that cannot be understood, gives a new chain: the agent always starts. Beside a key that
+    /// is there already this is lost state, else a node that has just come to be. The file that
+    /// was not understood is kept.
     ///
     /// # Errors
     /// [`IdentityError::Io`] when the file is there and cannot be read.
@@ -104,7 +129,9 @@ impl State {
         let path = dir.path().join(STATE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::new(new_chain)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Self::begin(dir, new_chain));
+            }
             Err(error) if error.kind() == ErrorKind::InvalidData => String::new(),
             Err(error) => return Err(IdentityError::io(&path)(error)),
         };
@@ -118,7 +145,22 @@ impl State {
             chain.id = %new_chain,
             "the state file was not understood and was put aside; a new chain begins"
         );
-        Ok(Self::new(new_chain))
+        Ok(Self::begin(dir, new_chain))
+    }
+
+    /// A new chain, on disk at once: a file that is missing later was lost.
+    fn begin(dir: &StateDir, chain: ChainId) -> Self {
+        let reason = if dir.path().join(KEY).exists() {
+            tracing::error!(chain.id = %chain, "the node has a key and no state: a new chain begins");
+            ChainStartReason::LostState
+        } else {
+            ChainStartReason::Joined
+        };
+        let state = Self::new(chain, reason);
+        if let Err(error) = state.save(dir.path()) {
+            tracing::error!(error = %error, "the beginning of the chain could not be written");
+        }
+        state
     }
 
     /// Writes the file.
@@ -140,6 +182,8 @@ impl State {
             life_unit: self.life_unit.map(|id| id.to_string()),
             chain: ChainFile {
                 id: self.chain.to_string(),
+                reason: Some(self.beginning.reason.name().to_owned()),
+                begun_at_ms: self.beginning.at.map(|at| at.0),
                 sequence: self.end.sequence.0,
                 head: self.end.head.map(|head| head.to_string()),
                 ended_at_ms: self.end.ended_at.map(|at| at.0),
@@ -170,6 +214,11 @@ fn parse(text: &str) -> Option<State> {
         head: file.chain.head.map(|head| head.parse()).transpose().ok()?,
         ended_at: file.chain.ended_at_ms.map(Timestamp),
     };
+    let reason = file.chain.reason.as_deref();
+    let beginning = Beginning {
+        reason: reason.map_or(Some(ChainStartReason::Joined), ChainStartReason::from_name)?,
+        at: file.chain.begun_at_ms.map(Timestamp),
+    };
     let is_start = end.sequence.0 == 0;
     if file.version != VERSION
         || end.head.is_none() != is_start
@@ -192,6 +241,7 @@ fn parse(text: &str) -> Option<State> {
     Some(State {
         enrolled,
         chain: file.chain.id.parse().ok()?,
+        beginning,
         end,
         life_unit: file.life_unit.map(|id| id.parse()).transpose().ok()?,
         gpus: file.gpu.into_iter().map(known).collect::<Option<_>>()?,
@@ -214,6 +264,10 @@ mod tests {
                 cadence_ms: 1_000,
             }),
             chain: ChainId([2; 16]),
+            beginning: Beginning {
+                reason: ChainStartReason::Refused,
+                at: Some(Timestamp(1_790_000_000_000)),
+            },
             end: ChainEnd {
                 sequence: Sequence(7),
                 head: Some(Hash([3; 32])),
@@ -228,24 +282,64 @@ mod tests {
         }
     }
 
+    fn joined(chain: ChainId) -> State {
+        State::new(chain, ChainStartReason::Joined)
+    }
+
     #[test]
     fn a_state_survives_the_disk() {
         let temp = tempfile::tempdir().unwrap();
         let dir = StateDir::open(temp.path()).unwrap();
-        assert_eq!(State::load(&dir, NEW).unwrap(), State::new(NEW));
-        for state in [State::new(ChainId([5; 16])), state()] {
+        assert_eq!(State::load(&dir, NEW).unwrap(), joined(NEW));
+        // What was begun is begun, whatever the next process would have called it.
+        assert_eq!(State::load(&dir, ChainId([8; 16])).unwrap(), joined(NEW));
+        for state in [joined(ChainId([5; 16])), state()] {
             state.save(dir.path()).unwrap();
             assert_eq!(State::load(&dir, NEW).unwrap(), state);
         }
     }
 
     #[test]
+    fn a_file_of_before_there_were_reasons_is_understood() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(temp.path()).unwrap();
+        state().save(dir.path()).unwrap();
+        let text = fs::read_to_string(temp.path().join(STATE)).unwrap();
+        let old: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.starts_with("reason") && !line.starts_with("begun_at_ms"))
+            .collect();
+        fs::write(temp.path().join(STATE), old.join("\n")).unwrap();
+        let beginning = Beginning { reason: ChainStartReason::Joined, at: None };
+        assert_eq!(State::load(&dir, NEW).unwrap(), State { beginning, ..state() });
+    }
+
+    #[test]
+    fn a_missing_file_beside_a_key_is_lost_state_and_stays_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(temp.path()).unwrap();
+        let before = State::load(&dir, ChainId([5; 16])).unwrap();
+        crate::identity::load_or_create_key(&dir).unwrap();
+        assert_eq!(State::load(&dir, NEW).unwrap(), before);
+        fs::remove_file(temp.path().join(STATE)).unwrap();
+        let lost = State::new(NEW, ChainStartReason::LostState);
+        assert_eq!(State::load(&dir, NEW).unwrap(), lost);
+        assert_eq!(State::load(&dir, ChainId([5; 16])).unwrap(), lost);
+    }
+
+    #[test]
     fn a_file_that_is_not_understood_is_kept_aside() {
         let temp = tempfile::tempdir().unwrap();
         let dir = StateDir::open(temp.path()).unwrap();
-        for text in ["version = 2", "{", "version = 1\nunknown = 3", "\u{0}"] {
+        crate::identity::load_or_create_key(&dir).unwrap();
+        let unknown_reason = {
+            state().save(dir.path()).unwrap();
+            fs::read_to_string(temp.path().join(STATE)).unwrap().replace("refused", "whim")
+        };
+        for text in ["version = 2", "{", "version = 1\nunknown = 3", "\u{0}", &unknown_reason] {
             fs::write(temp.path().join(STATE), text).unwrap();
-            assert_eq!(State::load(&dir, NEW).unwrap(), State::new(NEW));
+            let lost = State::new(NEW, ChainStartReason::LostState);
+            assert_eq!(State::load(&dir, NEW).unwrap(), lost);
             assert_eq!(fs::read_to_string(temp.path().join("state.toml.refused")).unwrap(), text);
         }
     }

@@ -8,7 +8,9 @@ use leasewatch_core::id::{
     BusId, ChainId, EpochId, GpuUuid, Hash, KeyId, LifeUnitId, NodeId, Sequence, Slug,
 };
 use leasewatch_core::sample::{Metric, Reading};
-use leasewatch_core::segment::{LifeUnit, LifeUnitKind, Origin, TrackSource};
+use leasewatch_core::segment::{
+    LifeUnit, LifeUnitKind, MigInstance, Origin, Partition, TrackSource,
+};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::{Epoch, Journal, Writer};
@@ -83,10 +85,26 @@ pub(crate) fn gpu(n: u8, at_boot_ms: i64) -> Observation {
     Observation::Gpu(gpu_observation(n, at_boot_ms))
 }
 
+/// One tick of slice `n` of GPU 1 at `at_boot_ms`.
+pub(crate) fn slice_observation(n: u8, at_boot_ms: i64) -> GpuObservation {
+    let parent = gpu_observation(1, at_boot_ms);
+    GpuObservation {
+        uuid: GpuUuid::new(&format!("MIG-{n}")).unwrap(),
+        partition: Some(Partition {
+            parent: parent.uuid.clone(),
+            instance: MigInstance { gpu_instance: n, compute_instance: 0 },
+            slices: 1,
+            slices_of: 7,
+        }),
+        ..parent
+    }
+}
+
 pub(crate) fn gpu_observation(n: u8, at_boot_ms: i64) -> GpuObservation {
     GpuObservation {
         uuid: GpuUuid::new(&format!("GPU-{n}")).unwrap(),
         bus_id: BusId::new(&format!("00000000:{n:02}:00.0")).unwrap(),
+        partition: None,
         at_boot_ms,
         readings: vec![
             (Metric::MemoryUsed, Reading::Number(1_024)),

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ed25519_dalek::SigningKey;
 use leasewatch_core::delivery::ClockEstimate;
 use leasewatch_core::evidence::chain::{
-    self, ClockSource, ClockState, HeadDraft, SealError, SealedSegment,
+    self, ChainStartReason, ClockSource, ClockState, HeadDraft, SealError, SealedSegment,
 };
 use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{ChainId, EpochId, Hash, KeyId, NodeId, Sequence, Slug};
@@ -17,12 +17,14 @@ use leasewatch_core::segment::{LifeUnit, Origin};
 use tokio::sync::Notify;
 
 use super::Content;
-use crate::clock::Anchor;
-use crate::identity::{Enrolled, IdentityError, KnownGpu, State};
+use crate::clock::{self, Anchor};
+use crate::identity::{Beginning, Enrolled, IdentityError, KnownGpu, State};
 use crate::spool::{ChainEnd, DroppedRange, Quota, Spool};
 
 /// How fast two clocks may drift apart at worst: one millisecond in ten seconds.
 const DRIFT_MS_IN: i64 = 10_000;
+/// A clock that is further from the server's than this places nothing in time.
+const CLOCK_WRONG_MS: u64 = 5_000;
 
 /// What stays the same for one run of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -258,16 +260,45 @@ impl Journal {
         self.lock().clock = None;
     }
 
-    /// Gives the chain up for a new one. What the spool holds stands in the old chain and is
-    /// lost; it is returned for the log.
-    pub fn start_chain(&self, chain: ChainId) -> u64 {
+    /// Gives the chain up for a new one. What the old one still owes is declared at the beginning
+    /// of the new one; returns how many sequences that are.
+    pub fn start_chain(&self, chain: ChainId, reason: ChainStartReason) -> u64 {
         let mut inner = self.lock();
-        let lost = inner.spool.segments();
+        let owed = inner.spool.start_chain();
         inner.state.chain = chain;
-        inner.state.end = ChainEnd::START;
-        inner.spool = Spool::new(self.writer.quota, ChainEnd::START);
+        inner.state.beginning = Beginning { reason, at: Some(clock::wall()) };
+        inner.state.end = inner.spool.end();
         self.save(&inner.state);
-        lost
+        owed
+    }
+
+    /// Signs the start of the chain: statement and signature. It is dated and written down the
+    /// first time; a clock that is known to be wrong is not used for it.
+    #[must_use]
+    pub fn sign_chain_start(&self) -> (Vec<u8>, [u8; 64]) {
+        let mut inner = self.lock();
+        let at = inner.state.beginning.at.unwrap_or_else(|| {
+            let offset_ms = inner.clock.map_or(0, |(estimate, _)| estimate.offset_ms);
+            let is_wrong = offset_ms.unsigned_abs() > CLOCK_WRONG_MS;
+            clock::wall().plus_ms(if is_wrong { offset_ms } else { 0 })
+        });
+        if inner.state.beginning.at != Some(at) {
+            inner.state.beginning.at = Some(at);
+            self.save(&inner.state);
+        }
+        let (chain, reason) = (inner.state.chain, inner.state.beginning.reason);
+        drop(inner);
+        let start = chain::ChainStart { node: self.node(), chain, at, reason };
+        let statement = start.statement();
+        let signature = sign(StatementKind::ChainStart, &statement, &self.writer.key);
+        (statement, signature)
+    }
+
+    /// The server does not take the start of the chain as it is dated: the next one is dated anew.
+    pub fn redate_chain_start(&self) {
+        let mut inner = self.lock();
+        inner.state.beginning.at = None;
+        self.save(&inner.state);
     }
 
     /// Keeps a segment that the server refused for whoever has to find out why: the last one only.

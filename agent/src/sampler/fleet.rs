@@ -131,6 +131,8 @@ pub(super) struct Fleet {
     known: Vec<(BusId, GpuUuid)>,
     /// Those of them that were not there.
     missing: Vec<GpuUuid>,
+    /// Slices of an earlier epoch, by their place, until the GPU there says which it has.
+    known_slices: Vec<(BusId, GpuUuid)>,
     gpus: BTreeMap<GpuUuid, Watch>,
     nvml: Nvml,
     /// The driver was lost and has not come back yet.
@@ -159,10 +161,13 @@ pub(super) struct Fleet {
 
 impl Fleet {
     pub(super) fn new(timing: Timing, known: Vec<(BusId, GpuUuid)>, now_ms: i64) -> Self {
+        let (known_slices, known) =
+            known.into_iter().partition(|(_, uuid)| scan::names_slice(uuid));
         Self {
             timing,
             known,
             missing: Vec::new(),
+            known_slices,
             gpus: BTreeMap::new(),
             nvml: Nvml::Unknown,
             reloading: false,
@@ -220,9 +225,12 @@ impl Fleet {
         &mut self,
         now_ms: i64,
         uuid: &GpuUuid,
-        (reader, reply): (u64, Result<GpuRead, Gone>),
+        (reader, mut reply): (u64, Result<GpuRead, Gone>),
         out: &mut Effects,
     ) {
+        if let Ok(read) = &mut reply {
+            self.check_slices(now_ms, uuid, read, out);
+        }
         let Some(watch) = self.gpus.get_mut(uuid) else { return };
         match watch.on_reply(now_ms, (reader, reply), out) {
             Some(Gone::NoDriver(code)) => self.driver_lost(now_ms, code, out),
@@ -258,15 +266,13 @@ impl Fleet {
     }
 
     pub(super) fn count_missed(&mut self, uuid: &GpuUuid) {
-        if let Some(watch) = self.gpus.get_mut(uuid) {
-            watch.count_missed();
-        }
+        self.gpus.values_mut().for_each(|watch| watch.count_missed(uuid));
     }
 
-    /// Latest values, ascending by bus id.
+    /// Latest values, ascending by bus id, slices behind their GPU.
     pub(super) fn live(&self) -> Vec<LiveGpu> {
-        let mut gpus: Vec<_> = self.gpus.values().map(|watch| watch.live.clone()).collect();
-        gpus.sort_by(|a, b| a.bus_id.cmp(&b.bus_id));
+        let mut gpus: Vec<_> = self.gpus.values().flat_map(Watch::live_values).collect();
+        gpus.sort_by(|a, b| (&a.bus_id, a.is_slice).cmp(&(&b.bus_id, b.is_slice)));
         gpus
     }
 

@@ -85,5 +85,6 @@ fn refused(task: &ReaderTask, failure: Failure) -> Result<GpuRead, Gone> {
         readings: FAST_LANE.iter().map(|metric| (*metric, reading)).collect(),
         plan: *task.track.get_or_init(|| TrackPlan::poll(task.options.cadence_ms)),
         points: vec![(at_boot_ms, reading)],
+        slices: None,
     })
 }

@@ -4,15 +4,14 @@
 //! readings, `Stale` readings, or nothing (missed or lost), which metering turns into a gap. A
 //! missed tick is never shifted to another time or filled with a number.
 
-use std::collections::BTreeMap;
-
 use leasewatch_core::id::GpuUuid;
 use leasewatch_core::sample::Reading;
 use leasewatch_core::segment::EventKind;
 
 use super::changes::Changes;
 use super::fleet::{Effects, Order, Timing};
-use super::plausible::{TRACK_NAME, recordable, recordable_busy};
+use super::plausible::Implausible;
+use super::slices::Slices;
 use crate::observation::{GpuObservation, LiveGpu, Observation, TrackObservation};
 use crate::source::nvml::{FAST_LANE, FoundGpu, Gone, GpuRead, Lane, TrackPlan, TrackSlot};
 
@@ -42,12 +41,15 @@ pub(super) struct Watch {
     last_at_ms: i64,
     last_point_ms: i64,
     changes: Changes,
+    /// The period of the slices' tracks.
+    cadence_ms: u32,
     missed: i64,
-    implausible: BTreeMap<&'static str, i64>,
+    implausible: Implausible,
+    slices: Slices,
 }
 
 impl Watch {
-    pub(super) fn new(gpu: FoundGpu) -> Self {
+    pub(super) fn new(gpu: FoundGpu, cadence_ms: u32) -> Self {
         Self {
             live: LiveGpu::new(gpu.uuid.clone(), gpu.bus_id.clone()),
             gpu,
@@ -58,8 +60,10 @@ impl Watch {
             last_at_ms: i64::MIN,
             last_point_ms: i64::MIN,
             changes: Changes::default(),
+            cadence_ms,
             missed: 0,
-            implausible: BTreeMap::new(),
+            implausible: Implausible::default(),
+            slices: Slices::default(),
         }
     }
 
@@ -184,26 +188,13 @@ impl Watch {
             self.event(read.at_boot_ms, kind, urgent, out);
         }
         self.fresh = false;
-        let readings = std::mem::take(&mut read.readings).into_iter().map(|(metric, reading)| {
-            let checked = recordable(metric, reading);
-            self.count_implausible(checked, metric.name());
-            (metric, checked.unwrap_or(Reading::Error))
-        });
-        let readings = readings.collect();
-        let points = std::mem::take(&mut read.points).into_iter().filter_map(|(at, busy)| {
-            let checked = recordable_busy(busy);
-            self.count_implausible(checked, TRACK_NAME);
-            let is_new = at > self.last_point_ms;
-            self.last_point_ms = self.last_point_ms.max(at);
-            is_new.then(|| (at, checked.unwrap_or(Reading::Error)))
-        });
-        let points = points.collect();
+        let readings = self.implausible.readings(std::mem::take(&mut read.readings));
+        let points =
+            self.implausible.points(std::mem::take(&mut read.points), &mut self.last_point_ms);
+        let (at_ms, slices) = (read.at_boot_ms, read.slices.take());
         self.emit(GpuRead { readings, points, ..read }, out);
-    }
-
-    fn count_implausible(&mut self, checked: Option<Reading>, name: &'static str) {
-        if checked.is_none() {
-            *self.implausible.entry(name).or_default() += 1;
+        if let Some(slices) = slices {
+            self.slices.observe(at_ms, (slices, self.cadence_ms), out);
         }
     }
 
@@ -220,7 +211,7 @@ impl Watch {
         } else {
             Vec::new()
         };
-        self.emit(GpuRead { at_boot_ms: tick_ms, readings, plan, points }, out);
+        self.emit(GpuRead { at_boot_ms: tick_ms, readings, plan, points, slices: None }, out);
     }
 
     fn emit(&mut self, read: GpuRead, out: &mut Effects) {
@@ -230,6 +221,7 @@ impl Watch {
         out.observe(Observation::Gpu(GpuObservation {
             uuid: self.gpu.uuid.clone(),
             bus_id: self.gpu.bus_id.clone(),
+            partition: None,
             at_boot_ms: read.at_boot_ms,
             readings: read.readings,
             track: TrackObservation { source, period_ms, points: read.points },
@@ -242,12 +234,7 @@ impl Watch {
         if let Some((_, busy)) = read.points.last() {
             live.busy = Some(*busy);
         }
-        for (metric, reading) in &read.readings {
-            match live.readings.binary_search_by_key(&metric.code(), |(other, _)| other.code()) {
-                Ok(at) => live.readings[at].1 = *reading,
-                Err(at) => live.readings.insert(at, (*metric, *reading)),
-            }
-        }
+        live.show(&read.readings);
     }
 
     /// The earliest instant that an observation of this GPU may still come for; `None` when only
@@ -257,9 +244,13 @@ impl Watch {
         read.ticks.first().copied()
     }
 
-    /// An observation found no room on its way to the recorder.
-    pub(super) fn count_missed(&mut self) {
-        self.missed += 1;
+    /// An observation of the GPU or of a slice of it found no room on its way to the recorder.
+    pub(super) fn count_missed(&mut self, uuid: &GpuUuid) {
+        if *uuid == self.gpu.uuid {
+            self.missed += 1;
+        } else {
+            self.slices.count_missed(uuid);
+        }
     }
 
     /// Once a minute: what was missed and dropped since the last time.
@@ -268,10 +259,27 @@ impl Watch {
         if missed > 0 {
             self.event(now_ms, EventKind::TicksMissed { count: missed }, false, out);
         }
-        for (metric, count) in std::mem::take(&mut self.implausible) {
-            let kind = EventKind::ReadingsDropped { metric: metric.to_owned(), count };
+        for kind in self.implausible.take() {
             self.event(now_ms, kind, false, out);
         }
+        self.slices.flush(now_ms, out);
+    }
+
+    /// How many slices the GPU is cut into.
+    pub(super) fn slice_count(&self) -> usize {
+        self.slices.len()
+    }
+
+    /// The GPU is not looked after any more, and so its slices are not.
+    pub(super) fn remove_slices(&mut self, now_ms: i64, out: &mut Effects) {
+        self.slices.remove_all(now_ms, out);
+    }
+
+    /// Latest values of the GPU and of its slices.
+    pub(super) fn live_values(&self) -> Vec<LiveGpu> {
+        let mut live = vec![self.live.clone()];
+        live.extend(self.slices.live(&self.live));
+        live
     }
 
     pub(super) fn event(&self, at_ms: i64, kind: EventKind, urgent: bool, out: &mut Effects) {

@@ -24,8 +24,12 @@ use super::{Source, nvml_raw};
 pub use event::watch_xids;
 pub use failure::{Failure, GPU_NOT_FOUND};
 pub use field::Numbering;
-pub use gpu::{FAST_LANE, Gone, GpuRead, GpuReader, Lane, ReadOptions};
+pub use gpu::{FAST_LANE, FoundSlice, Gone, GpuRead, GpuReader, Lane, ReadOptions, SliceRead};
 pub use track::{TrackPlan, TrackSlot};
+
+/// How NVML's names of MIG slices begin. Older drivers name them after their parent, in a form
+/// that no id takes; such slices have no utilization either.
+pub const SLICE_PREFIX: &str = "MIG-";
 
 /// Why the library cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -151,7 +155,7 @@ impl Session {
         track: TrackSlot,
         options: ReadOptions,
     ) -> Result<GpuReader<'_>, Failure> {
-        Ok(GpuReader::new(self.device(gpu)?, self.numbering, track, options))
+        Ok(GpuReader::new((gpu, self.device(gpu)?), self.numbering, track, options))
     }
 }
 

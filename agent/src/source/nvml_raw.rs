@@ -175,6 +175,22 @@ pub(super) fn memory_v1(device: &Device<'_>) -> Result<(u64, u64), nvmlReturn_t>
     Ok((memory.total, memory.used))
 }
 
+/// NVML's ids of a slice's GPU instance and compute instance.
+///
+/// # Errors
+/// NVML's return code.
+pub(super) fn mig_instance(slice: &Device<'_>) -> Result<(u32, u32), nvmlReturn_t> {
+    let lib = slice.nvml().lib();
+    let gpu = lib.nvmlDeviceGetGpuInstanceId.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
+    let compute = lib.nvmlDeviceGetComputeInstanceId.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
+    let [mut gpu_instance, mut compute_instance]: [c_uint; 2] = [0; 2];
+    // SAFETY: one output pointer to an initialised u32 that lives past the call.
+    check(unsafe { gpu(slice.handle(), &raw mut gpu_instance) })?;
+    // SAFETY: the same.
+    check(unsafe { compute(slice.handle(), &raw mut compute_instance) })?;
+    Ok((gpu_instance, compute_instance))
+}
+
 /// One event as NVML delivers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawEvent {

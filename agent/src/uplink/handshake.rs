@@ -58,7 +58,7 @@ impl Uplink {
             Err(error) => {
                 let pin = self.shared.state_dir.path().join("server.pub");
                 tracing::error!(
-                    server = self.options.server,
+                    server = %self.options.server,
                     error = %error,
                     file = %pin.display(),
                     "this is not the server that the node trusts; nothing was sent to it. If the \
@@ -118,7 +118,7 @@ impl Uplink {
         tracing::info!(
             node.id = %welcome.node,
             tenant = %welcome.tenant,
-            server = self.options.server,
+            server = %self.options.server,
             cursor = welcome.cursor.sequence.0,
             "welcomed"
         );

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, pending};
 use leasewatch_core::delivery::Ending;
+use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::MESSAGE_BYTES_MAX;
 use leasewatch_proto::v1::agent_message::Kind as Up;
 use leasewatch_proto::v1::server_message::Kind as Down;
@@ -28,7 +29,7 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) enum Link {
     /// Nothing.
     Down,
-    /// A TCP and HTTP/2 connection is being made.
+    /// A TCP, perhaps a TLS, and an HTTP/2 connection are being made.
     Dialing(BoxFuture<'static, Result<Channel, tonic::transport::Error>>),
     /// It is there, and no stream on it yet.
     Connected(Channel),
@@ -73,16 +74,16 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
-    pub(super) fn dial(server: &str) -> Self {
-        let endpoint = Endpoint::from_shared(server.to_owned()).map(|endpoint| {
+    pub(super) fn dial(server: &ServerAddress) -> Self {
+        let server = server.clone();
+        let configure = |endpoint: Endpoint| {
             endpoint
                 .connect_timeout(CONNECT_TIMEOUT)
                 .http2_keep_alive_interval(KEEP_ALIVE_EVERY)
                 .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
                 .keep_alive_while_idle(true)
-                .tcp_nodelay(true)
-        });
-        Self::Dialing(async move { endpoint?.connect().await }.boxed())
+        };
+        Self::Dialing(async move { server.connect(configure).await }.boxed())
     }
 
     /// Opens the stream with its first message.
@@ -152,6 +153,11 @@ impl Why {
         if self.advice().is_some() { Ending::Refused } else { Ending::Lost }
     }
 
+    /// Whether the server found fault with what this end said.
+    pub(super) fn is_invalid(&self) -> bool {
+        matches!(self, Self::Status(status) if status.code() == Code::InvalidArgument)
+    }
+
     /// What to do, where trying again does not help.
     pub(super) fn advice(&self) -> Option<&'static str> {
         let Self::Status(status) = self else { return None };
@@ -167,7 +173,9 @@ impl Why {
                 "the server does not accept this node's proof: check that the state \
                       directory is this node's own",
             ),
-            Code::InvalidArgument => Some("the server does not understand the hello: check --name"),
+            Code::InvalidArgument => {
+                Some("the server does not take what this agent says: check --name and the clock")
+            }
             Code::Unimplemented => Some("there is no leasewatch server: check --server"),
             _ => None,
         }

@@ -8,6 +8,7 @@
 
 mod case;
 mod gpu_faults;
+mod mig;
 mod node_faults;
 
 use case::{FIRST, FIRST_BUS, SECOND, fault_free, library, play};

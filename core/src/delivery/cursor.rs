@@ -1,4 +1,4 @@
-//! The server's end: what to do with one segment or drop, given the cursor of its chain.
+//! The server's end: what to do with one segment or drop, given the cursor of a chain that has begun.
 //!
 //! The caller locks the cursor row, decides, writes, commits, and only then answers. Everything
 //! that a cursor does not decide (signatures, bounds, clocks) is checked before it comes here.
@@ -50,6 +50,8 @@ pub enum SegmentDecision {
     Equivocation,
     /// The next one, but it does not follow the head at the cursor: refuse with `chain_broken`.
     ChainBroken,
+    /// The chain has no start: end the stream.
+    NotBegun,
 }
 
 impl SegmentDecision {
@@ -59,7 +61,7 @@ impl SegmentDecision {
         match self {
             Self::Equivocation => Some("equivocation"),
             Self::ChainBroken => Some("chain_broken"),
-            Self::AlreadyStored | Self::Store(_) | Self::Ahead => None,
+            Self::AlreadyStored | Self::Store(_) | Self::Ahead | Self::NotBegun => None,
         }
     }
 }
@@ -76,6 +78,8 @@ pub enum DropDecision {
     Rewind,
     /// Ends before it starts, or starts at 0: refuse with `malformed_drop`.
     Malformed,
+    /// The chain has no start: end the stream.
+    NotBegun,
 }
 
 impl Cursor {

@@ -62,6 +62,8 @@ pub struct Welcome {
     pub cursor: Sequence,
     /// Hash of the head there; `None` at 0.
     pub cursor_head: Option<Hash>,
+    /// Whether the server knows nothing of the chain and wants its signed start first.
+    pub start_wanted: bool,
     /// Most bytes of unacknowledged segments, 0 for the default.
     pub window_bytes: u64,
 }
@@ -75,6 +77,8 @@ pub enum Action {
     SendHello,
     /// Send the proof.
     SendProof,
+    /// Sign and send the start of the chain; the first thing of it.
+    SendStart,
     /// Send the segment with this sequence.
     SendSegment(Sequence),
     /// Sign and send a drop for this range (it may begin inside the spool's item).

@@ -130,6 +130,9 @@ impl Sender {
         self.progress_at = now;
         let returns_late = now.since(self.down_since) >= limits::OUTAGE_MS;
         self.spread_until = returns_late.then(|| now.plus_ms(random % (limits::SPREAD_MS + 1)));
+        if welcome.start_wanted {
+            self.pending.push_back(Action::SendStart);
+        }
         if welcome.cursor >= spool.oldest() {
             self.pending.push_back(Action::Trim(welcome.cursor));
         }
@@ -352,7 +355,7 @@ mod tests {
 
     fn welcome(cursor: u64) -> Welcome {
         let cursor_head = (cursor > 0).then_some(Hash([7; 32]));
-        Welcome { cursor: Sequence(cursor), cursor_head, window_bytes: 0 }
+        Welcome { cursor: Sequence(cursor), cursor_head, start_wanted: false, window_bytes: 0 }
     }
 
     fn drain(sender: &mut Sender, now: Moment, spool: &Fixed) -> Vec<Action> {
@@ -360,6 +363,12 @@ mod tests {
     }
 
     fn opened(spool: &Fixed, cursor: u64) -> Sender {
+        let mut sender = proving(spool);
+        sender.on_welcome(Moment(0), &welcome(cursor), spool, 0);
+        sender
+    }
+
+    fn proving(spool: &Fixed) -> Sender {
         let now = Moment(0);
         let mut sender = Sender::new(now);
         assert_eq!(drain(&mut sender, now, spool), [Action::Connect]);
@@ -367,7 +376,6 @@ mod tests {
         assert_eq!(drain(&mut sender, now, spool), [Action::SendHello]);
         sender.on_challenge();
         assert_eq!(drain(&mut sender, now, spool), [Action::SendProof]);
-        sender.on_welcome(now, &welcome(cursor), spool, 0);
         sender
     }
 
@@ -383,6 +391,19 @@ mod tests {
             drain(&mut sender, Moment(2), &spool),
             [Action::Trim(Sequence(1)), Action::SendSegment(Sequence(3))]
         );
+    }
+
+    #[test]
+    fn a_chain_that_the_server_does_not_know_begins_with_its_start() {
+        let spool = Fixed { oldest: 1, newest: 1, drop: None };
+        let mut sender = proving(&spool);
+        let unknown = Welcome { start_wanted: true, ..welcome(0) };
+        sender.on_welcome(Moment(0), &unknown, &spool, 0);
+        let sent = drain(&mut sender, Moment(0), &spool);
+        assert_eq!(sent, [Action::SendStart, Action::SendSegment(Sequence(1))]);
+        // Its acknowledgement says that nothing behind it is durable, and starts nothing anew.
+        sender.on_ack(Moment(1), Sequence(0), false, &spool);
+        assert_eq!(drain(&mut sender, Moment(1), &spool), []);
     }
 
     #[test]

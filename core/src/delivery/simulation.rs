@@ -42,6 +42,16 @@ fn everything_at_once_loses_nothing_silently() {
     ] {
         assert!(count >= runs, "{name} happened {count} times in {runs} runs");
     }
+    for (name, count) in [
+        ("lost state", fired.lost_states),
+        ("old state", fired.old_states),
+        ("chain given up", fired.given_up_chains),
+        ("drop carried over to a new chain", fired.carried_over),
+    ] {
+        assert!(count >= 5, "{name} happened {count} times in {runs} runs");
+    }
+    // A start that is lost on the way alone: rare, and a single one shows the way out.
+    assert!(fired.not_begun > 0);
 }
 
 #[test]

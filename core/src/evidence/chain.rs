@@ -55,6 +55,15 @@ pub struct OpenSegment {
     pub blocks: Vec<Block>,
 }
 
+impl OpenSegment {
+    /// True when it was made of a log: imported data, or simulated data that a generator wrote as
+    /// one. Never true of measured data.
+    #[must_use]
+    pub fn is_of_log(&self) -> bool {
+        content::is_of_log(&self.head, &self.blocks.iter().collect::<Vec<_>>())
+    }
+}
+
 /// Why a segment cannot be sealed: the recorder handed over something that [`open`] would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
@@ -163,8 +172,9 @@ pub fn open_head(
 ///
 /// Checked, in this order: bounds on count and bytes; the head ([`open_head`]); the block count;
 /// the Merkle root; that each block decodes and is canonical; the order of blocks, that GPU UUIDs
-/// and bus ids are unique, that all times lie within the head's period and the span limit, and
-/// that imported data and only such has tracks from an import.
+/// and places are unique, that slices fit their parents, that all times lie within the head's period
+/// and the span limit, and that tracks from a log stand in imported data always, in measured data
+/// never, and in simulated data in all of its tracks or in none.
 ///
 /// # Errors
 /// [`OpenError`] with the first check that failed.

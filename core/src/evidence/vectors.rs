@@ -3,11 +3,13 @@
 
 use super::canonical::Value;
 use super::chain::tests::{key, small_segment};
-use super::chain::{Drop, DropReason, leaf_hash, sign, verify_inclusion};
+use super::chain::{
+    ChainStart, ChainStartReason, Drop, DropReason, leaf_hash, sign, verify_inclusion,
+};
 use super::statement::StatementKind;
 use crate::id::{ChainId, Hash, KeyId, NodeId, Sequence};
 use crate::segment::Block;
-use crate::segment::fixture::START;
+use crate::segment::fixture::{START, small_slice};
 use crate::time::Period;
 
 const DOCUMENT: &str = include_str!("../../../docs/EVIDENCE.md");
@@ -81,6 +83,23 @@ fn drop_and_signature() {
 }
 
 #[test]
+fn chain_start_and_signature() {
+    let start = ChainStart {
+        node: NodeId([0x22; 16]),
+        chain: ChainId([0x33; 16]),
+        at: START,
+        reason: ChainStartReason::LostState,
+    };
+    let statement = start.statement();
+    assert_vector("chain_start", std::str::from_utf8(&statement).unwrap());
+    let signature = sign(StatementKind::ChainStart, &statement, &key());
+    assert_hex_vector("chain_start.signature", signature);
+    for reason in ChainStartReason::ALL {
+        assert!(DOCUMENT.contains(&format!("| `{}` |", reason.name())));
+    }
+}
+
+#[test]
 fn blocks_and_root() {
     let sealed = small_segment();
     let names = ["block.gpu", "block.host", "block.events"];
@@ -89,6 +108,9 @@ fn blocks_and_root() {
         assert!(Block::decode(bytes).is_ok());
         assert_hex_vector(&format!("{name}.leaf_hash"), leaf_hash(bytes).0);
     }
+    let slice = Block::Gpu(small_slice()).encode().unwrap();
+    assert_hex_vector("block.slice", &slice);
+    assert_hex_vector("block.slice.leaf_hash", leaf_hash(&slice).0);
     assert_hex_vector("root", sealed.signed.head.root.0);
     let leaves: Vec<Hash> = sealed.blocks.iter().map(|block| leaf_hash(block)).collect();
     let proof = super::chain::inclusion_proof(&leaves, 0).unwrap();

@@ -29,19 +29,6 @@ pub struct CounterDelta {
 /// Deltas by metric, ascending; a metric without any covered time is absent.
 pub type Counters = Vec<(Metric, CounterDelta)>;
 
-/// Deltas of every counter of `gpu` within `window`.
-pub(super) fn counters(gpu: &GpuUuid, window: Period, runs: &[Run<'_>]) -> Counters {
-    let resets = reloads(runs);
-    Metric::ALL
-        .iter()
-        .filter(|metric| metric.kind() == MetricKind::Counter)
-        .filter_map(|metric| {
-            let delta = delta(&readings(*metric, gpu, runs), window, &resets);
-            (delta.covered_ms > 0).then_some((*metric, delta))
-        })
-        .collect()
-}
-
 #[derive(Debug, Clone, Copy)]
 struct CounterReading {
     at: Timestamp,
@@ -62,7 +49,8 @@ fn reloads(runs: &[Run<'_>]) -> Vec<Timestamp> {
 }
 
 fn readings(metric: Metric, gpu: &GpuUuid, runs: &[Run<'_>]) -> Vec<CounterReading> {
-    let mut list = Vec::new();
+    let ticks = runs.iter().flat_map(|run| &run.segments).filter_map(|segment| segment.block);
+    let mut list = Vec::with_capacity(ticks.map(|block| block.ticks.len()).sum());
     for segment in runs.iter().flat_map(|run| &run.segments) {
         let Some(block) = segment.block.filter(|block| block.uuid == *gpu) else { continue };
         let Some(column) = block.columns.iter().find(|c| c.metric == metric) else { continue };
@@ -76,23 +64,69 @@ fn readings(metric: Metric, gpu: &GpuUuid, runs: &[Run<'_>]) -> Vec<CounterReadi
     list
 }
 
-fn delta(readings: &[CounterReading], window: Period, resets: &[Timestamp]) -> CounterDelta {
-    let mut sum = CounterDelta::default();
-    for pair in readings.windows(2) {
-        let (from, to) = (pair[0], pair[1]);
+/// Growth between two neighbouring readings of one counter life, cut to the window.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// The time between the readings, as far as it is inside.
+    pub(super) inside: Period,
+    from: (Timestamp, i64),
+    to: (Timestamp, i64),
+}
+
+impl Step {
+    /// The growth in a part of [`Step::inside`].
+    pub(super) fn within(&self, part: Period) -> i64 {
+        let value_at = |at| on_line(self.from, self.to, at);
+        value_at(part.end) - value_at(part.start)
+    }
+}
+
+/// Steps of every counter of `gpu` that has some within `window`.
+pub(super) fn steps_of(
+    gpu: &GpuUuid,
+    window: Period,
+    runs: &[Run<'_>],
+) -> Vec<(Metric, Vec<Step>)> {
+    let resets = reloads(runs);
+    Metric::ALL
+        .iter()
+        .filter(|metric| metric.kind() == MetricKind::Counter)
+        .map(|metric| (*metric, steps(&readings(*metric, gpu, runs), window, &resets)))
+        .filter(|(_, steps)| !steps.is_empty())
+        .collect()
+}
+
+fn steps(readings: &[CounterReading], window: Period, resets: &[Timestamp]) -> Vec<Step> {
+    let pairs = readings.windows(2).map(|pair| (pair[0], pair[1]));
+    let known = pairs.filter_map(|(from, to)| {
         let span = Period::new(from.at, to.at);
         let inside = span.intersect(window);
         let reset = to.value < from.value
             || to.life != from.life
             || resets.iter().any(|at| from.at < *at && *at <= to.at);
-        if inside.is_empty() || reset || span.ms() > MAX_DISTANCE_MS {
-            continue;
-        }
-        let value_at = |at| on_line((from.at, from.value), (to.at, to.value), at);
-        sum.delta = sum.delta.saturating_add(value_at(inside.end) - value_at(inside.start));
-        sum.covered_ms += inside.ms();
+        let is_known = !inside.is_empty() && !reset && span.ms() <= MAX_DISTANCE_MS;
+        let (from, to) = ((from.at, from.value), (to.at, to.value));
+        is_known.then_some(Step { inside, from, to })
+    });
+    let mut steps = Vec::with_capacity(readings.len());
+    steps.extend(known);
+    steps
+}
+
+/// The growth of all steps.
+pub(super) fn sum(steps: &[Step]) -> CounterDelta {
+    let mut sum = CounterDelta::default();
+    for step in steps {
+        sum.add(step.within(step.inside), step.inside.ms());
     }
     sum
+}
+
+impl CounterDelta {
+    pub(super) fn add(&mut self, growth: i64, covered_ms: i64) {
+        self.delta = self.delta.saturating_add(growth);
+        self.covered_ms += covered_ms;
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +135,10 @@ mod tests {
 
     use super::*;
     use crate::time::Hour;
+
+    fn delta(readings: &[CounterReading], window: Period, resets: &[Timestamp]) -> CounterDelta {
+        sum(&steps(readings, window, resets))
+    }
 
     fn reading(at: i64, value: i64) -> CounterReading {
         CounterReading { at: Timestamp(at), value, life: LifeUnitId([0; 16]) }

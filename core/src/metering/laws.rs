@@ -2,6 +2,9 @@
 
 mod causes;
 mod history;
+mod minutes;
+mod reported;
+mod slices;
 
 use proptest::prelude::*;
 

@@ -1,13 +1,15 @@
 //! The sum itself: stretches and gaps of one hour, added up per GPU.
 
 use crate::id::{GpuUuid, Hash};
-use crate::segment::{EventKind, TrackSource};
-use crate::time::{Period, Timestamp};
+use crate::segment::{EventKind, Partition, TrackSource};
+use crate::time::Period;
 
 use super::SlotHour;
-use super::counter::counters;
+use super::counter::{steps_of, sum};
 use super::frozen::frozen_ms;
-use super::gap::{Explanation, GapCause, classify};
+use super::gap::{Explanation, GapCause};
+use super::piece::{Content, Piece, longest_gap_ms, pieces};
+use super::presence::absences;
 use super::profile::{HourProfile, profile};
 use super::record::{HourRecord, SequenceRange};
 use super::run::{self, Run, explanations, overlapping, runs};
@@ -19,47 +21,111 @@ use super::track::{Cell, Claim, Stretch, claims, resolve};
 #[must_use]
 pub fn meter(input: &SlotHour<'_>) -> Vec<(HourRecord, HourProfile)> {
     let window = input.window();
-    let runs = runs(input.segments);
-    let (claims, jumps) = claims(&runs);
-    let (stretches, contested) = resolve(&claims);
-    let mut explained = explanations(input, &runs);
-    explained.extend(jumps);
-    explained.extend(replacements(&stretches));
-    let owned = owned_periods(input, &stretches);
+    let Resolved { runs, claims, contested, owned, pieces } = Resolved::of(input);
     let mut books: Vec<HourRecord> = Vec::new();
-    for (gpu, period) in &owned {
-        let record = book(&mut books, input, gpu);
-        record.enrolled_ms += period.ms();
-        fill(record, *period, &stretches, &explained);
+    for piece in &pieces {
+        let record = book(&mut books, input, (piece.gpu, &runs));
+        record.enrolled_ms += piece.period.ms();
+        add(record, piece);
     }
     books
         .into_iter()
         .map(|mut record| {
+            record.max_gap_ms = longest_gap_ms(&record.gpu, &pieces);
             count_points(&mut record, window, &claims, &contested);
             attach(&mut record, input, &runs, &owned);
             record.frozen_ms = frozen_ms(&record.gpu, window, &runs);
-            let profile = profile(&record.gpu, window, &runs, &stretches);
+            let steps = steps_of(&record.gpu, window, &runs);
+            record.counters = steps.iter().map(|(metric, steps)| (*metric, sum(steps))).collect();
+            let profile = profile(&record.gpu, window, &runs, &pieces, &steps);
             (record, profile)
         })
         .collect()
 }
 
+/// A slot's window in pieces, and what they were made of.
+pub(super) struct Resolved<'a> {
+    pub(super) runs: Vec<Run<'a>>,
+    claims: Vec<Claim<'a>>,
+    /// For each claim whether another one contradicted it.
+    contested: Vec<bool>,
+    owned: Vec<(&'a GpuUuid, Period)>,
+    pub(super) pieces: Vec<Piece<'a>>,
+}
+
+impl<'a> Resolved<'a> {
+    pub(super) fn of(input: &'a SlotHour<'a>) -> Self {
+        let runs = runs(input.segments);
+        let (claims, jumps) = claims(&runs);
+        let (stretches, contested) = resolve(&claims);
+        let mut explained = explanations(input, &runs);
+        explained.extend(jumps);
+        explained.extend(replacements(&stretches));
+        let absences = absences(input, &runs, &claims);
+        let owned = present(input, owned_periods(input, &stretches), &absences);
+        let pieces = pieces(&owned, &stretches, &explained);
+        Self { runs, claims, contested, owned, pieces }
+    }
+}
+
+/// Books a piece into the histogram or under its cause.
+fn add(record: &mut HourRecord, piece: &Piece<'_>) {
+    let ms = piece.period.ms();
+    match piece.content {
+        Content::Busy(percent) => {
+            record.histogram.add(percent, ms);
+            record.clock_flagged_ms += if piece.flagged { ms } else { 0 };
+        }
+        Content::Gap(cause) => record.gaps.add(cause, ms),
+    }
+}
+
 fn book<'b>(
     books: &'b mut Vec<HourRecord>,
     input: &SlotHour<'_>,
-    gpu: &GpuUuid,
+    (gpu, runs): (&GpuUuid, &[Run<'_>]),
 ) -> &'b mut HourRecord {
     let index = books.iter().position(|record| record.gpu == *gpu).unwrap_or_else(|| {
-        books.push(HourRecord::empty(input.hour, gpu.clone(), input.origin));
+        let partition = partition_of(input, gpu, runs).cloned();
+        let empty = HourRecord::empty(input.hour, gpu.clone(), input.origin);
+        books.push(HourRecord { partition, ..empty });
         books.len() - 1
     });
     &mut books[index]
 }
 
+/// What a GPU is a slice of: what its last block says, else what is known from before.
+fn partition_of<'a>(
+    input: &SlotHour<'a>,
+    gpu: &GpuUuid,
+    runs: &[Run<'a>],
+) -> Option<&'a Partition> {
+    let blocks = runs.iter().flat_map(Run::blocks).filter(|block| block.uuid == *gpu);
+    let resident = input.resident.filter(|resident| resident.gpu == gpu);
+    match blocks.last() {
+        Some(block) => block.partition.as_ref(),
+        None => resident.and_then(|resident| resident.partition),
+    }
+}
+
+/// The owned time in which what owned it was there.
+fn present<'a>(
+    input: &SlotHour<'_>,
+    owned: Vec<(&'a GpuUuid, Period)>,
+    absences: &[Period],
+) -> Vec<(&'a GpuUuid, Period)> {
+    if input.place.instance.is_none() {
+        return owned;
+    }
+    let parts =
+        |(gpu, period)| run::complement(period, absences).into_iter().map(move |p| (gpu, p));
+    owned.into_iter().flat_map(parts).collect()
+}
+
 /// Which GPU owns which part of the window. A slot changes hands where the new GPU's first
 /// stretch begins; the time before it belongs to the old one.
 fn owned_periods<'a>(
-    input: &'a SlotHour<'a>,
+    input: &SlotHour<'a>,
     stretches: &[Stretch<'a>],
 ) -> Vec<(&'a GpuUuid, Period)> {
     let window = input.window();
@@ -93,74 +159,6 @@ fn replacements(stretches: &[Stretch<'_>]) -> Vec<Explanation> {
             cause: GapCause::GpuReplaced,
         })
         .collect()
-}
-
-/// Books every millisecond of `period` into the histogram or under a cause.
-fn fill(
-    record: &mut HourRecord,
-    period: Period,
-    stretches: &[Stretch<'_>],
-    explained: &[Explanation],
-) {
-    let mut longest = Longest::default();
-    let mut at = period.start;
-    let first = stretches.partition_point(|s| s.period.end <= period.start);
-    for stretch in &stretches[first..] {
-        let part = stretch.period.intersect(period);
-        if stretch.period.start >= period.end {
-            break;
-        }
-        if part.is_empty() {
-            continue;
-        }
-        book_gap(record, Period::new(at, part.start), explained, &mut longest);
-        match stretch.cell {
-            Cell::Busy(percent) => {
-                record.histogram.add(percent, part.ms());
-                record.clock_flagged_ms += if stretch.flagged { part.ms() } else { 0 };
-            }
-            Cell::Gap(cause) => {
-                record.gaps.add(cause, part.ms());
-                longest.extend(part);
-            }
-        }
-        at = part.end;
-    }
-    book_gap(record, Period::new(at, period.end), explained, &mut longest);
-    record.max_gap_ms = record.max_gap_ms.max(longest.max_ms);
-}
-
-fn book_gap(
-    record: &mut HourRecord,
-    gap: Period,
-    explained: &[Explanation],
-    longest: &mut Longest,
-) {
-    if gap.is_empty() {
-        return;
-    }
-    longest.extend(gap);
-    for part in classify(gap, explained) {
-        record.gaps.add(part.cause, part.period.ms());
-    }
-}
-
-/// The longest unbroken time without a measurement, whatever its causes.
-#[derive(Default)]
-struct Longest {
-    start: Timestamp,
-    end: Timestamp,
-    max_ms: i64,
-}
-
-impl Longest {
-    fn extend(&mut self, gap: Period) {
-        if self.end != gap.start || self.max_ms == 0 {
-            self.start = gap.start;
-        }
-        self.end = gap.end;
-        self.max_ms = self.max_ms.max(self.end.since(self.start));
-    }
 }
 
 /// Counts points where their windows end: a point at the very start of an hour describes the
@@ -208,7 +206,6 @@ fn attach(
         .collect();
     record.head_count = i64::try_from(hashes.len()).unwrap_or(i64::MAX);
     record.head_root = crate::evidence::chain::merkle_root(&hashes);
-    record.counters = counters(&record.gpu, window, runs);
 }
 
 fn count_xids(

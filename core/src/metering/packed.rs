@@ -1,7 +1,10 @@
 //! Bytes of packed rows: LEB128 integers behind a version byte. For rows that the server wrote
 //! itself; what comes from outside is read by `segment`.
 
+use std::ops::RangeInclusive;
+
 use super::record::RecordError;
+use crate::segment::{put_list, take_list};
 
 /// Writes a packed row.
 pub(super) struct Packer(Vec<u8>);
@@ -43,6 +46,11 @@ impl Packer {
         }
     }
 
+    /// Integers whose number the reader knows, in the fewest bytes of the segment's packings.
+    pub(super) fn integers(&mut self, values: impl Iterator<Item = i64>) {
+        put_list(&mut self.0, &values.collect::<Vec<_>>());
+    }
+
     pub(super) fn list<T>(
         &mut self,
         items: impl Iterator<Item = T>,
@@ -58,9 +66,13 @@ impl Packer {
 pub(super) struct Unpacker<'a>(&'a [u8]);
 
 impl<'a> Unpacker<'a> {
-    pub(super) fn new(bytes: &'a [u8], version: u8) -> Result<Self, RecordError> {
+    /// The rest of the row, and which of the known versions it is.
+    pub(super) fn new(
+        bytes: &'a [u8],
+        versions: RangeInclusive<u8>,
+    ) -> Result<(Self, u8), RecordError> {
         match bytes.split_first() {
-            Some((first, rest)) if *first == version => Ok(Self(rest)),
+            Some((first, rest)) if versions.contains(first) => Ok((Self(rest), *first)),
             _ => Err(RecordError),
         }
     }
@@ -104,6 +116,10 @@ impl<'a> Unpacker<'a> {
             1 => self.int().map(Some),
             _ => Err(RecordError),
         }
+    }
+
+    pub(super) fn integers(&mut self, count: usize) -> Result<Vec<i64>, RecordError> {
+        take_list(&mut self.0, count).map_err(|_| RecordError)
     }
 
     pub(super) fn count(&mut self, max: usize) -> Result<usize, RecordError> {

@@ -7,7 +7,7 @@
 use crate::evidence::statement::{StatementBuilder, StatementKind, leaf_hash};
 use crate::id::{ChainId, GpuUuid, Hash, NodeId, Sequence, SlotNo, Slug};
 use crate::sample::Metric;
-use crate::segment::{Origin, TrackSource};
+use crate::segment::{MigInstance, Origin, Partition, TrackSource, limits};
 use crate::time::Hour;
 
 use super::counter::{CounterDelta, Counters};
@@ -34,6 +34,8 @@ pub struct HourRecord {
     pub hour: Hour,
     /// The GPU.
     pub gpu: GpuUuid,
+    /// What it is a slice of; `None` for a whole GPU.
+    pub partition: Option<Partition>,
     /// Where the data came from; one simulated segment marks the hour.
     pub origin: Origin,
     /// Time in which this GPU owned its enrolled slot.
@@ -93,7 +95,9 @@ pub struct HourNames<'a> {
 #[error("a packed hour record is damaged or of an unknown version")]
 pub struct RecordError;
 
+/// A whole GPU's record, and that of a slice: the same with its partition at the end.
 const VERSION: u8 = 1;
+const SLICE_VERSION: u8 = 2;
 
 impl HourRecord {
     /// A record of nothing: no enrolled time, nothing measured.
@@ -102,6 +106,7 @@ impl HourRecord {
         Self {
             hour,
             gpu,
+            partition: None,
             origin,
             enrolled_ms: 0,
             histogram: Histogram::default(),
@@ -146,7 +151,8 @@ impl HourRecord {
     /// The packed form, without the hour and the GPU, which are columns of the row.
     #[must_use]
     pub fn pack(&self) -> Vec<u8> {
-        let mut out = Packer::new(VERSION);
+        let is_slice = self.partition.is_some();
+        let mut out = Packer::new(if is_slice { SLICE_VERSION } else { VERSION });
         out.byte(self.origin as u8);
         out.int(self.enrolled_ms);
         out.list(self.histogram.iter(), |out, (percent, ms)| {
@@ -177,6 +183,9 @@ impl HourRecord {
         });
         out.int(self.head_count);
         out.list(self.head_root.iter(), |out, root| out.bytes(&root.0));
+        if let Some(partition) = &self.partition {
+            pack_partition(&mut out, partition);
+        }
         out.finish()
     }
 
@@ -185,7 +194,7 @@ impl HourRecord {
     /// # Errors
     /// [`RecordError`] for bytes that [`Self::pack`] did not write.
     pub fn unpack(hour: Hour, gpu: GpuUuid, bytes: &[u8]) -> Result<Self, RecordError> {
-        let mut input = Unpacker::new(bytes, VERSION)?;
+        let (mut input, version) = Unpacker::new(bytes, VERSION..=SLICE_VERSION)?;
         let mut record = Self::empty(hour, gpu, origin(input.byte()?)?);
         record.enrolled_ms = input.int()?;
         for _ in 0..input.count(101)? {
@@ -222,6 +231,9 @@ impl HourRecord {
         for _ in 0..input.count(1)? {
             record.head_root = Some(Hash(input.array()?));
         }
+        if version == SLICE_VERSION {
+            record.partition = Some(unpack_partition(&mut input, &record.gpu)?);
+        }
         input.finish()?;
         Ok(record)
     }
@@ -254,6 +266,7 @@ impl HourRecord {
             .id("node", names.node)
             .int("slot", names.slot.0)
             .id("gpu", &self.gpu)
+            .opt_object("partition", self.partition.as_ref().map(Partition::to_fields))
             .id("hour", self.hour)
             .int("revision", names.revision)
             .opt_id("previous", names.previous)
@@ -291,6 +304,26 @@ impl HourRecord {
     pub fn source_names(&self) -> String {
         self.sources.iter().map(|source| source.name()).collect::<Vec<_>>().join("+")
     }
+}
+
+fn pack_partition(out: &mut Packer, partition: &Partition) {
+    let Partition { parent, instance, slices, slices_of } = partition;
+    out.list(parent.as_str().bytes(), Packer::byte);
+    out.bytes(&[instance.gpu_instance, instance.compute_instance, *slices, *slices_of]);
+}
+
+fn unpack_partition(input: &mut Unpacker<'_>, gpu: &GpuUuid) -> Result<Partition, RecordError> {
+    let length = input.count(limits::TEXT_CHARS)?;
+    let parent = (0..length).map(|_| input.byte()).collect::<Result<Vec<u8>, _>>()?;
+    let parent = std::str::from_utf8(&parent).map_err(|_| RecordError)?;
+    let [gpu_instance, compute_instance, slices, slices_of] = input.array()?;
+    let partition = Partition {
+        parent: GpuUuid::new(parent).map_err(|_| RecordError)?,
+        instance: MigInstance { gpu_instance, compute_instance },
+        slices,
+        slices_of,
+    };
+    if partition.fault(gpu).is_some() { Err(RecordError) } else { Ok(partition) }
 }
 
 fn origin(code: u8) -> Result<Origin, RecordError> {
@@ -342,6 +375,34 @@ mod tests {
         assert_eq!(HourRecord::unpack(record.hour, record.gpu.clone(), &bytes), Ok(record));
     }
 
+    fn slice() -> HourRecord {
+        let partition = Partition {
+            parent: GpuUuid::new("GPU-2").unwrap(),
+            instance: MigInstance { gpu_instance: 9, compute_instance: 1 },
+            slices: 2,
+            slices_of: 7,
+        };
+        HourRecord { partition: Some(partition), ..sample() }
+    }
+
+    #[test]
+    fn a_slice_adds_its_partition_and_changes_nothing_else() {
+        let (whole, slice) = (sample().pack(), slice());
+        let bytes = slice.pack();
+        assert_eq!((whole[0], bytes[0]), (VERSION, SLICE_VERSION));
+        assert_eq!(whole[1..], bytes[1..whole.len()]);
+        assert_eq!(HourRecord::unpack(slice.hour, slice.gpu.clone(), &bytes), Ok(slice.clone()));
+        for end in 0..bytes.len() {
+            let cut = HourRecord::unpack(slice.hour, slice.gpu.clone(), &bytes[..end]);
+            assert_eq!(cut, Err(RecordError), "cut at {end}");
+        }
+        // A slice of itself, and a share of more than the whole.
+        let of_itself = HourRecord::unpack(slice.hour, GpuUuid::new("GPU-2").unwrap(), &bytes);
+        assert_eq!(of_itself, Err(RecordError));
+        let odd = [&bytes[..bytes.len() - 1], &[1]].concat();
+        assert_eq!(HourRecord::unpack(slice.hour, slice.gpu, &odd), Err(RecordError));
+    }
+
     #[test]
     fn damaged_bytes_are_refused_without_a_panic() {
         let record = sample();
@@ -366,6 +427,11 @@ mod tests {
         let bytes = sample().statement(&names);
         let value = crate::evidence::canonical::Value::parse(&bytes, 1 << 20).unwrap();
         assert_eq!(value.to_bytes(), bytes);
+        let text = String::from_utf8(bytes).unwrap();
+        assert!(!text.contains("partition"), "a whole GPU's statement is what it always was");
+        let of_slice = String::from_utf8(slice().statement(&names)).unwrap();
+        let partition = r#""partition":{"compute_instance":1,"gpu_instance":9,"parent":"GPU-2","slices":2,"slices_of":7},"#;
+        assert_eq!(of_slice.replacen(partition, "", 1), text);
         let other = HourNames { revision: 3, ..names };
         assert_ne!(sample().statement_hash(&names), sample().statement_hash(&other));
     }

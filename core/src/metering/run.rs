@@ -1,7 +1,11 @@
 //! Runs: the segments of one slot, put in order and grouped by epoch, and what the time around
 //! and inside them explains.
 
+use std::collections::BTreeSet;
+
+use crate::evidence::chain::Head;
 use crate::id::{ChainId, EpochId, GpuUuid, LifeUnitId, Sequence};
+use crate::sample::Reading;
 use crate::segment::{Event, EventKind, GpuBlock, LifeUnitKind};
 use crate::time::{Period, Timestamp};
 
@@ -95,6 +99,11 @@ impl<'a> Run<'a> {
         self.segments.push(segment);
     }
 
+    /// The slot's blocks.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &'a GpuBlock> {
+        self.segments.iter().filter_map(|segment| segment.block)
+    }
+
     /// Until when silence belongs to the start of the run: its first reading, within bounds.
     fn settled_at(&self) -> Timestamp {
         let start = self.span.start;
@@ -107,17 +116,26 @@ fn points_of<'a>(
     segment: &'a MeteredSegment<'a>,
     block: &'a GpuBlock,
 ) -> impl Iterator<Item = Point<'a>> {
-    let clock = &segment.head.clock;
-    let quality = clock_quality(clock.offset_ms, clock.bound_ms);
-    let to_boot = clock.anchor_boot_ms.saturating_sub(clock.anchor_wall.0);
+    let period_ms = i64::from(block.track.period_ms);
     block.track.points.iter().map(move |point| Point {
-        at: point.at,
-        boot_ms: point.at.0.saturating_add(to_boot),
         busy: point.busy,
-        period_ms: i64::from(block.track.period_ms),
-        clock: quality,
-        gpu: &block.uuid,
+        period_ms,
+        ..point_at(segment.head, point.at, &block.uuid)
     })
+}
+
+/// A point without a value at an instant of a segment.
+pub(super) fn point_at<'a>(head: &Head, at: Timestamp, gpu: &'a GpuUuid) -> Point<'a> {
+    let clock = &head.clock;
+    let to_boot = clock.anchor_boot_ms.saturating_sub(clock.anchor_wall.0);
+    Point {
+        at,
+        boot_ms: at.0.saturating_add(to_boot),
+        busy: Reading::Stale,
+        period_ms: 0,
+        clock: clock_quality(clock.offset_ms, clock.bound_ms),
+        gpu,
+    }
 }
 
 fn clock_quality(offset_ms: Option<i64>, bound_ms: Option<i64>) -> ClockQuality {
@@ -132,7 +150,7 @@ fn clock_quality(offset_ms: Option<i64>, bound_ms: Option<i64>) -> ClockQuality 
 }
 
 /// Everything that explains uncovered time of this slot.
-pub(super) fn explanations(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explanation> {
+pub(super) fn explanations<'a>(input: &SlotHour<'a>, runs: &[Run<'a>]) -> Vec<Explanation> {
     let mut list: Vec<Explanation> = input
         .drops
         .iter()
@@ -213,25 +231,29 @@ pub(super) fn complement(window: Period, periods: &[Period]) -> Vec<Period> {
 
 /// Conditions that events open: each reaches back to the last reading before it and holds until
 /// an event ends it, the GPU answers again, or another run begins.
-fn from_events(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explanation> {
+fn from_events<'a>(input: &SlotHour<'a>, runs: &[Run<'a>]) -> Vec<Explanation> {
     let mut events: Vec<&Event> = input.prior_events.iter().collect();
     events.extend(runs.iter().flat_map(|run| &run.segments).flat_map(|s| s.events));
     events.sort_by_key(|event| event.at);
     let mut points: Vec<(Timestamp, &GpuUuid)> =
         runs.iter().flat_map(|run| &run.points).map(|p| (p.at, p.gpu)).collect();
     points.sort_unstable();
+    let sitters: BTreeSet<&GpuUuid> =
+        points.iter().map(|(_, gpu)| *gpu).chain(input.resident_gpu()).collect();
     let mut list: Vec<(Explanation, &Event)> = Vec::new();
     for (index, event) in events.iter().enumerate() {
         let Some(cause) = opens(&event.kind) else { continue };
         let known =
             list.iter().rev().find(|(e, opening)| e.cause == cause && opening.gpu == event.gpu);
-        if event.gpu.as_ref().is_some_and(|gpu| !input.has_held(gpu, runs))
+        if event.gpu.as_ref().is_some_and(|gpu| !input.is_about_this(gpu, runs))
             || known.is_some_and(|(e, _)| e.period.end > event.at)
         {
             continue;
         }
-        // A lost or stalled GPU concerns its own slot; conditions of the node concern every slot.
-        let concerns = |gpu: &GpuUuid| event.gpu.as_ref().is_none_or(|own| own == gpu);
+        // A lost or stalled GPU concerns its own slot and those of its slices; conditions of the
+        // node concern every slot.
+        let sits_here = event.gpu.as_ref().is_some_and(|own| sitters.contains(own));
+        let concerns = |gpu: &GpuUuid| !sits_here || event.gpu.as_ref() == Some(gpu);
         let (earlier, later) = points.split_at(points.partition_point(|(at, _)| *at <= event.at));
         let start = earlier.last().map_or(event.at, |(at, _)| *at);
         let answered = later.iter().find(|(_, gpu)| concerns(gpu)).map(|(at, _)| *at);
@@ -245,11 +267,12 @@ fn from_events(input: &SlotHour<'_>, runs: &[Run<'_>]) -> Vec<Explanation> {
 
 /// Names of the event kinds that can hold for hours: an event before the hour may still explain
 /// it, so whoever loads an hour looks for the latest of these.
-pub const HOLDING_KINDS: [&str; 9] = [
+pub const HOLDING_KINDS: [&str; 10] = [
     "gpu_lost",
     "gpu_missing",
     "gpu_back",
     "gpu_seen",
+    "partition_removed",
     "no_gpu_attached",
     "nvml_unavailable",
     "collector_stalled",

@@ -93,7 +93,11 @@ pub(super) fn claims<'a>(runs: &[Run<'a>]) -> (Vec<Claim<'a>>, Vec<Explanation>)
 }
 
 /// Where the claim of a point begins that follows another of the same run and GPU.
-fn follow(before: Point<'_>, point: Point<'_>, jumps: &mut Vec<Explanation>) -> Timestamp {
+pub(super) fn follow(
+    before: Point<'_>,
+    point: Point<'_>,
+    jumps: &mut Vec<Explanation>,
+) -> Timestamp {
     let limit = hold_limit_ms(point.period_ms);
     let (wall_ms, boot_ms) = (point.at.since(before.at), point.boot_ms - before.boot_ms);
     if (1..=limit).contains(&wall_ms) && (1..=limit).contains(&boot_ms) {

@@ -3,23 +3,28 @@
 //! Decoding parses, then encodes what it parsed and compares: that is the complete check that
 //! bytes are canonical, and it runs every check of the encoder on the content.
 
+mod ids;
+
 use super::bits::{Reader, packed_len, put_count, put_varint};
 use super::column::{BUSY, Columns, Recorded, put_presence};
 use super::event::{read_events, write_events};
 use super::pack::{put_integers, read_integers};
+use super::partition::Partition;
 use super::{
     Block, Column, EncodeError, EventsBlock, GpuBlock, HostBlock, TrackPoint, TrackSource,
     UtilizationTrack, limits,
 };
 use crate::evidence::statement::StatementError;
-use crate::id::{BusId, GpuUuid};
 use crate::sample::Reading;
 use crate::time::Timestamp;
+use ids::{put_partition, put_text, put_uuid, read_bus_id, read_partition, read_uuid};
 
 const VERSION: u8 = 1;
 const GPU: u8 = 1;
 const HOST: u8 = 2;
 const EVENTS: u8 = 3;
+/// A slice of a GPU: what it is a slice of, then the body of a GPU.
+const SLICE: u8 = 4;
 
 /// Why bytes are not a block.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +92,7 @@ pub(super) fn encode(block: &Block) -> Result<Vec<u8>, EncodeError> {
     out.push(VERSION);
     match block {
         Block::Gpu(gpu) => {
-            out.push(GPU);
+            put_kind(&mut out, gpu)?;
             put_gpu(&mut out, gpu)?;
         }
         Block::Host(host) => {
@@ -122,12 +127,30 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Block, DecodeError> {
         return Err(DecodeError::Version(version));
     }
     let block = match reader.byte()? {
-        GPU => Block::Gpu(read_gpu(reader)?),
+        GPU => Block::Gpu(read_gpu(reader, None)?),
+        SLICE => {
+            let partition = read_partition(&mut reader)?;
+            Block::Gpu(read_gpu(reader, Some(partition))?)
+        }
         HOST => Block::Host(read_host(reader)?),
         EVENTS => Block::Events(EventsBlock { events: read_events(reader.rest())? }),
         _ => return Err(DecodeError::Code { what: "block kind" }),
     };
     if encode(&block)? == bytes { Ok(block) } else { Err(DecodeError::NotCanonical) }
+}
+
+/// The kind of a GPU's block; that of a slice has a header before the body.
+fn put_kind(out: &mut Vec<u8>, gpu: &GpuBlock) -> Result<(), EncodeError> {
+    let Some(partition) = &gpu.partition else {
+        out.push(GPU);
+        return Ok(());
+    };
+    if let Some(field) = partition.fault(&gpu.uuid) {
+        return Err(EncodeError::Partition { field });
+    }
+    out.push(SLICE);
+    put_partition(out, partition);
+    Ok(())
 }
 
 fn put_gpu(out: &mut Vec<u8>, gpu: &GpuBlock) -> Result<(), EncodeError> {
@@ -138,14 +161,13 @@ fn put_gpu(out: &mut Vec<u8>, gpu: &GpuBlock) -> Result<(), EncodeError> {
     put_columns(out, gpu.ticks.len(), &gpu.columns)
 }
 
-fn read_gpu(mut reader: Reader<'_>) -> Result<GpuBlock, DecodeError> {
+fn read_gpu(mut reader: Reader<'_>, partition: Option<Partition>) -> Result<GpuBlock, DecodeError> {
     let uuid = read_uuid(&mut reader)?;
-    let length = usize::from(reader.byte()?);
-    let bus_id = id_from("bus id", reader.take(length)?, BusId::new)?;
+    let bus_id = read_bus_id(&mut reader)?;
     let ticks = read_times(&mut reader, "ticks", limits::TICKS)?;
     let track = read_track(&mut reader, &ticks)?;
     let columns = read_columns(reader, ticks.len())?;
-    Ok(GpuBlock { uuid, bus_id, ticks, track, columns })
+    Ok(GpuBlock { uuid, bus_id, partition, ticks, track, columns })
 }
 
 fn read_host(mut reader: Reader<'_>) -> Result<HostBlock, DecodeError> {
@@ -308,66 +330,6 @@ fn read_times(
         read_integers(reader, code, count, &mut values)?;
     }
     Ok(values.into_iter().map(Timestamp).collect())
-}
-
-/// `GPU-` and a UUID in lower case is 0 and its 16 bytes; any other id is its length and text.
-fn put_uuid(out: &mut Vec<u8>, uuid: &GpuUuid) {
-    match uuid_bytes(uuid.as_str()) {
-        Some(bytes) => {
-            out.push(0);
-            out.extend_from_slice(&bytes);
-        }
-        None => put_text(out, uuid.as_str()),
-    }
-}
-
-fn read_uuid(reader: &mut Reader<'_>) -> Result<GpuUuid, DecodeError> {
-    let what = "gpu uuid";
-    match usize::from(reader.byte()?) {
-        0 => {
-            let bytes = reader.take(16)?;
-            let mut text = "GPU".to_owned();
-            for (at, byte) in bytes.iter().enumerate() {
-                text += if DASHES.contains(&at) { "-" } else { "" };
-                text += &format!("{byte:02x}");
-            }
-            GpuUuid::new(&text).map_err(|_| DecodeError::Id { what })
-        }
-        length => id_from(what, reader.take(length)?, GpuUuid::new),
-    }
-}
-
-/// A UUID's bytes before which NVML prints a dash.
-const DASHES: [usize; 5] = [0, 4, 6, 8, 10];
-
-fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
-    let mut rest = text.strip_prefix("GPU")?;
-    let mut bytes = [0; 16];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        if DASHES.contains(&at) {
-            rest = rest.strip_prefix('-')?;
-        }
-        let (digits, tail) = rest.split_at_checked(2)?;
-        let lower = digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
-        *byte = u8::from_str_radix(digits, 16).ok().filter(|_| lower)?;
-        rest = tail;
-    }
-    rest.is_empty().then_some(bytes)
-}
-
-/// Ids are at most 96 characters, so the length is one byte.
-fn put_text(out: &mut Vec<u8>, text: &str) {
-    out.push(u8::try_from(text.len()).unwrap_or(u8::MAX));
-    out.extend_from_slice(text.as_bytes());
-}
-
-fn id_from<T, E>(
-    what: &'static str,
-    bytes: &[u8],
-    new: impl Fn(&str) -> Result<T, E>,
-) -> Result<T, DecodeError> {
-    let text = std::str::from_utf8(bytes).map_err(|_| DecodeError::Id { what })?;
-    new(text).map_err(|_| DecodeError::Id { what })
 }
 
 fn at_most(what: &'static str, got: usize, max: usize) -> Result<(), EncodeError> {

@@ -10,7 +10,7 @@ mod fields;
 use crate::evidence::canonical::Value;
 use crate::evidence::statement::{Fields, StatementError};
 use crate::id::{BusId, GpuUuid, LifeUnitId, clean_text};
-use crate::segment::limits;
+use crate::segment::{Partition, Place, limits};
 use crate::time::Timestamp;
 
 pub(super) use fields::{read_events, write_events};
@@ -96,6 +96,9 @@ pub enum EventKind {
         /// The GPU that sits there now.
         new: GpuUuid,
     },
+    /// A slice of a GPU is not there any more: it was cut anew, or MIG mode is off. The event's
+    /// `gpu` is the slice.
+    PartitionRemoved,
     /// NVML works and sees no device.
     NoGpuAttached,
     /// NVML's library is missing, cannot be loaded or does not fit the driver.
@@ -166,6 +169,7 @@ impl EventKind {
             Self::GpuBack => "gpu_back",
             Self::GpuMissing { .. } => "gpu_missing",
             Self::GpuReplaced { .. } => "gpu_replaced",
+            Self::PartitionRemoved => "partition_removed",
             Self::NoGpuAttached => "no_gpu_attached",
             Self::NvmlUnavailable { .. } => "nvml_unavailable",
             Self::DriverReloaded => "driver_reloaded",
@@ -304,12 +308,12 @@ pub struct HostInventory {
     pub container: bool,
 }
 
-/// What a GPU is, as NVML reports it. `None` = not offered.
+/// What a GPU or a slice of one is, as NVML reports it. `None` = not offered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuInventory {
-    /// The physical device.
+    /// The physical device, or the slice.
     pub uuid: GpuUuid,
-    /// The place it sits in.
+    /// The place it sits in; a slice's is that of its parent.
     pub bus_id: BusId,
     /// NVML's index in this epoch.
     pub index: i64,
@@ -335,4 +339,14 @@ pub struct GpuInventory {
     pub pcie_width_max: Option<i64>,
     /// True while MIG mode is on.
     pub mig: bool,
+    /// What it is a slice of; `None` for a whole GPU.
+    pub partition: Option<Partition>,
+}
+
+impl GpuInventory {
+    /// The place that it sits in.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place::of(&self.bus_id, self.partition.as_ref())
+    }
 }

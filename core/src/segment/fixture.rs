@@ -2,8 +2,8 @@
 //! one. Deterministic; integers only.
 
 use super::{
-    Block, Column, Event, EventKind, EventsBlock, GpuBlock, HostBlock, TrackPoint, TrackSource,
-    UtilizationTrack,
+    Block, Column, Event, EventKind, EventsBlock, GpuBlock, HostBlock, MigInstance, Partition,
+    TrackPoint, TrackSource, UtilizationTrack,
 };
 use crate::id::{BusId, GpuUuid};
 use crate::sample::{HostMetric, Metric, Reading};
@@ -24,6 +24,7 @@ pub(crate) fn small_gpu() -> GpuBlock {
     GpuBlock {
         uuid: GpuUuid::new("GPU-0a1b2c3d-0011-2233-4455-66778899aabb").unwrap(),
         bus_id: BusId::new("00000000:18:00.0").unwrap(),
+        partition: None,
         ticks,
         track: UtilizationTrack { source: TrackSource::Poll, period_ms: 1_000, points },
         columns: vec![
@@ -31,6 +32,21 @@ pub(crate) fn small_gpu() -> GpuBlock {
             column(Metric::PowerDraw, [number(71_300), Some(Reading::Error), number(698_100)]),
             column(Metric::FanSpeed, [Some(Reading::Unsupported); 3]),
         ],
+    }
+}
+
+/// The block of a slice of [`small_gpu`], of one compute slice in seven, with the same readings.
+pub(crate) fn small_slice() -> GpuBlock {
+    let gpu = small_gpu();
+    GpuBlock {
+        uuid: GpuUuid::new("MIG-0a1b2c3d-0011-5233-8455-66778899aabb").unwrap(),
+        partition: Some(Partition {
+            parent: gpu.uuid.clone(),
+            instance: MigInstance { gpu_instance: 9, compute_instance: 0 },
+            slices: 1,
+            slices_of: 7,
+        }),
+        ..gpu
     }
 }
 
@@ -169,6 +185,7 @@ impl SimulatedGpu {
             ))
             .unwrap(),
             bus_id: BusId::new(&format!("00000000:{:02X}:00.0", 0x18 + self.number * 8)).unwrap(),
+            partition: None,
             ticks,
             track: UtilizationTrack { source: TrackSource::Poll, period_ms: 1_000, points },
             columns,

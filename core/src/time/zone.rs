@@ -55,6 +55,21 @@ impl LocalTime {
     }
 }
 
+/// The instants that a local clock reading can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LocalInstants {
+    /// The only one, or the first of two.
+    pub first: Timestamp,
+    /// The other one, in a fold: the clock was set back and showed the reading again.
+    pub second: Option<Timestamp>,
+}
+
+impl From<Timestamp> for LocalInstants {
+    fn from(at: Timestamp) -> Self {
+        Self { first: at, second: None }
+    }
+}
+
 impl Zone {
     /// Coordinated universal time.
     pub const UTC: Self = Self(Tz::UTC);
@@ -95,6 +110,13 @@ impl Zone {
     /// since 1970-01-01T00:00:00 on the local clock). Folds and gaps follow the module's policy.
     #[must_use]
     pub fn instant_of_local_ms(self, local_ms: i64) -> Option<Timestamp> {
+        self.instants_of_local_ms(local_ms).map(|instants| instants.first)
+    }
+
+    /// Every instant at which a clock in this zone shows a reading, given as for
+    /// [`Self::instant_of_local_ms`]. Gaps follow the module's policy.
+    #[must_use]
+    pub fn instants_of_local_ms(self, local_ms: i64) -> Option<LocalInstants> {
         let naive = chrono::DateTime::from_timestamp_millis(local_ms)?.naive_utc();
         self.resolve(naive)
     }
@@ -119,19 +141,23 @@ impl Zone {
     }
 
     fn midnight(self, year: i32, month: u32, day: u32) -> Option<Timestamp> {
-        self.resolve(NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(0, 0, 0)?)
+        let naive = NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(0, 0, 0)?;
+        self.resolve(naive).map(|instants| instants.first)
     }
 
-    fn resolve(self, naive: NaiveDateTime) -> Option<Timestamp> {
+    fn resolve(self, naive: NaiveDateTime) -> Option<LocalInstants> {
         match self.0.from_local_datetime(&naive) {
-            LocalResult::Single(at) | LocalResult::Ambiguous(at, _) => {
-                Some(Timestamp(at.timestamp_millis()))
-            }
+            LocalResult::Single(at) => Some(Timestamp(at.timestamp_millis()).into()),
+            LocalResult::Ambiguous(first, second) => Some(LocalInstants {
+                first: Timestamp(first.timestamp_millis()),
+                second: Some(Timestamp(second.timestamp_millis())),
+            }),
             LocalResult::None => {
                 // Inside a gap. Gaps are at most a day long (zones that crossed the date line).
                 let before = self.0.from_local_datetime(&(naive - chrono::TimeDelta::days(1)));
                 let offset = before.earliest()?.offset().fix().local_minus_utc();
-                Some(Timestamp(naive.and_utc().timestamp_millis() - i64::from(offset) * 1_000))
+                let local_ms = naive.and_utc().timestamp_millis();
+                Some(Timestamp(local_ms - i64::from(offset) * 1_000).into())
             }
         }
     }
@@ -254,6 +280,10 @@ mod tests {
             // In a fold the first of the two is taken, which lies up to an hour before.
             prop_assert!(back.0 == ms || (1..=HOUR_MS).contains(&(ms - back.0)), "{back} {}", ms);
             prop_assert_eq!(zone.local(back).unwrap().minute, local.minute);
+            let both = zone.instants_of_local_ms(ms + i64::from(local.offset_s) * 1_000).unwrap();
+            prop_assert_eq!(both.first, back);
+            prop_assert!(both.first.0 == ms || both.second == Some(Timestamp(ms)));
+            prop_assert!(both.second.is_none_or(|second| second > both.first));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::Metric;
+
 use super::code::{Code, Result};
 use super::guard::{guard, put};
 use super::layout::{Device, ViolationTime};
@@ -10,14 +12,17 @@ use crate::physics::instant::reason;
 use crate::scenario::fault::Group;
 
 const CLOCKS: Call = Call::new(Group::Clocks, 0);
+const STATE: Call = CLOCKS.of(Metric::PerformanceState);
 const REASONS: Call = Call::new(Group::ClocksEventReasons, 0);
 const REASONS_NEW_NAME: Call = Call::new(Group::ClocksEventReasons, 535);
 
 getters! {
-    nvmlDeviceGetPerformanceState: u32 = CLOCKS, |view| Ok(view.card.shown.pstate);
-    nvmlDeviceGetPowerState: u32 = CLOCKS, |view| Ok(view.card.shown.pstate);
-    nvmlDeviceGetCurrentClocksThrottleReasons: u64 = REASONS, |view| Ok(view.card.shown.reasons);
-    nvmlDeviceGetCurrentClocksEventReasons: u64 = REASONS_NEW_NAME, |view| {
+    nvmlDeviceGetPerformanceState: u32 = STATE, |view| Ok(view.card.shown.pstate);
+    nvmlDeviceGetPowerState: u32 = STATE, |view| Ok(view.card.shown.pstate);
+    nvmlDeviceGetCurrentClocksThrottleReasons: u64 = REASONS.of(Metric::ClockEventReasons), |view| {
+        Ok(view.card.shown.reasons)
+    };
+    nvmlDeviceGetCurrentClocksEventReasons: u64 = REASONS_NEW_NAME.of(Metric::ClockEventReasons), |view| {
         Ok(view.card.shown.reasons)
     };
     nvmlDeviceGetSupportedClocksThrottleReasons: u64 = REASONS, |_| Ok(reason::SUPPORTED);
@@ -31,7 +36,8 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetClockInfo(
     out: *mut u32,
 ) -> u32 {
     guard(|| {
-        let mhz = read(device, CLOCKS, |view| {
+        let call = played(domain, Metric::SmClock, Metric::MemoryClock);
+        let mhz = read(device, call, |view| {
             let shown = &view.card.shown;
             of_domain(domain, shown.sm_mhz, shown.memory_mhz)
         })?;
@@ -47,7 +53,8 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetMaxClockInfo(
     out: *mut u32,
 ) -> u32 {
     guard(|| {
-        let mhz = look(device, CLOCKS, |view| {
+        let call = played(domain, Metric::SmClockMax, Metric::MemoryClockMax);
+        let mhz = read(device, call, |view| {
             let board = &view.card.board;
             of_domain(domain, board.max_sm_mhz, board.max_memory_mhz)
         })?;
@@ -76,6 +83,15 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetApplicationsClock(
     })
 }
 
+/// Which clock was recorded of a domain: none of the video's, and one for graphics and SMs.
+fn played(domain: u32, sm: Metric, memory: Metric) -> Call {
+    match domain {
+        0 | 1 => CLOCKS.of(sm),
+        2 => CLOCKS.of(memory),
+        _ => CLOCKS,
+    }
+}
+
 fn of_domain(domain: u32, sm_mhz: u32, memory_mhz: u32) -> Result<u32> {
     match domain {
         0 | 1 => Ok(sm_mhz),
@@ -92,9 +108,9 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetViolationStatus(
     out: *mut ViolationTime,
 ) -> u32 {
     guard(|| {
-        let call = Call::new(Group::Violation, 0);
+        let call = Call::new(Group::Violation, 0).by_call();
         let time = look(device, call, |view| {
-            let violation_ns = violation_ns(view, policy).ok_or(Code::INVALID_ARGUMENT)?;
+            let violation_ns = violation_ns(view, policy)?;
             Ok(ViolationTime { reference_us: view.session.now_us(), violation_ns })
         })?;
         // SAFETY: the caller passes null or a place for one value, as NVML demands.
@@ -103,13 +119,22 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetViolationStatus(
 }
 
 /// Time in violation of a performance policy (NVML's numbers; fields 74 to 79 are the first six).
-pub(super) fn violation_ns(view: &View<'_>, policy: u32) -> Option<u64> {
+pub(super) fn violation_ns(view: &View<'_>, policy: u32) -> Result<u64> {
+    if view.card.replay.is_some() {
+        let recorded = |metric| view.recorded_as(metric).unwrap_or(Err(Code::NOT_SUPPORTED));
+        return match policy {
+            0 => recorded(Metric::ThrottleSwPower),
+            1 => recorded(Metric::ThrottleSwThermal),
+            2 => recorded(Metric::ThrottleSyncBoost),
+            _ => Err(Code::NOT_SUPPORTED),
+        };
+    }
     let bit_ns = |bit| view.card.totals.reason_ns(bit, view.card.ticks_per_second);
     match policy {
-        0 => Some(bit_ns(reason::SW_POWER_CAP)),
-        1 => Some(bit_ns(reason::SW_THERMAL)),
-        4 => Some(bit_ns(reason::IDLE)),
-        2 | 3 | 5 | 10 | 11 => Some(0),
-        _ => None,
+        0 => Ok(bit_ns(reason::SW_POWER_CAP)),
+        1 => Ok(bit_ns(reason::SW_THERMAL)),
+        4 => Ok(bit_ns(reason::IDLE)),
+        2 | 3 | 5 | 10 | 11 => Ok(0),
+        _ => Err(Code::INVALID_ARGUMENT),
     }
 }

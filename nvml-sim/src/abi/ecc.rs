@@ -2,10 +2,13 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::Metric;
+
 use super::code::{Code, Result};
 use super::guard::{guard, put, put_list};
 use super::layout::{Device, RemapHistogram};
 use super::read::{Call, View, getters, look, read, supported};
+use crate::physics::faults::Remapped;
 use crate::scenario::fault::Group;
 
 const ECC: Call = Call::new(Group::Ecc, 0);
@@ -46,7 +49,13 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetTotalEccErrors(
     out: *mut u64,
 ) -> u32 {
     guard(|| {
-        let count = read(device, ECC, |view| errors(view, kind, counter))?;
+        let call = match (kind, counter) {
+            (0, 0) => ECC.of(Metric::EccCorrected),
+            (1, 0) => ECC.of(Metric::EccUncorrected),
+            (1, 1) => ECC.of(Metric::EccUncorrectedAggregate),
+            _ => ECC,
+        };
+        let count = read(device, call, |view| errors(view, kind, counter))?;
         // SAFETY: the caller passes null or a place for one value, as NVML demands.
         unsafe { put(out, count) }
     })
@@ -94,7 +103,11 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetRemappedRows(
     failure: *mut u32,
 ) -> u32 {
     guard(|| {
-        let rows = look(device, Call::new(Group::RemappedRows, 450), |view| {
+        let call = Call::new(Group::RemappedRows, 450).by_call();
+        let rows = look(device, call, |view| {
+            if view.card.replay.is_some() {
+                return recorded_rows(view);
+            }
             supported(view.card.board.remaps_rows() && !view.mig_on(), view.card.active.remapped)
         })?;
         // SAFETY: the caller passes null or places for one value each, as NVML demands.
@@ -104,6 +117,17 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetRemappedRows(
             put(pending, rows.pending.into())?;
             put(failure, rows.failure.into())
         }
+    })
+}
+
+/// One call for four readings, which are there or not together.
+fn recorded_rows(view: &View<'_>) -> Result<Remapped> {
+    let number = |metric| view.recorded_as(metric).unwrap_or(Err(Code::NOT_SUPPORTED));
+    Ok(Remapped {
+        corrected: number(Metric::RemappedCorrected)?,
+        uncorrected: number(Metric::RemappedUncorrected)?,
+        pending: number(Metric::RemapPending)? != 0,
+        failure: number(Metric::RemapFailure)? != 0,
     })
 }
 

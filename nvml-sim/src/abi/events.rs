@@ -10,7 +10,7 @@ use crate::physics::card::event_type;
 use crate::scenario::fault::Group;
 use crate::state;
 
-const EVENTS: Call = Call::new(Group::Events, 0);
+const EVENTS: Call = Call::new(Group::Events, 0).by_call();
 
 getters! {
     nvmlDeviceGetSupportedEventTypes: u64 = EVENTS, |_| Ok(event_type::SUPPORTED);

@@ -2,11 +2,13 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::{Metric, MetricKind};
+
 use super::clocks::violation_ns;
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
 use super::layout::{Device, FieldValue};
-use super::links::{active_links, link_version};
+use super::links::{active_links, link_count, link_version};
 use super::read::{Call, View, look, supported};
 use crate::physics::instant::{enforced_limit_mw, management_limit_mw, reason};
 use crate::scenario::fault::Group;
@@ -30,7 +32,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetFieldValues(
 ) -> u32 {
     guard(|| {
         let count = usize::try_from(count).map_err(|_| Code::INVALID_ARGUMENT)?;
-        look(device, Call::new(Group::Fields, 384), |view| {
+        look(device, Call::new(Group::Fields, 384).by_call(), |view| {
             for at in 0..count {
                 // SAFETY: the caller passes null or `count` values with their ids set; null is
                 // refused at the first.
@@ -72,8 +74,11 @@ fn field(view: &View<'_>, id: u32, scope: u32) -> Result<Value> {
     if let Some(code) = view.card.active.refusal(group) {
         return Err(Code(code));
     }
+    if view.card.replay.is_some() {
+        return recorded(view, id, scope);
+    }
     let value = match id {
-        74..=79 => violation_ns(view, id - 74).map(Value::Wide).ok_or(Code::NOT_SUPPORTED),
+        74..=79 => violation_ns(view, id - 74).map(Value::Wide).map_err(|_| Code::NOT_SUPPORTED),
         82 => memory_temperature(view),
         83 => Ok(Value::Wide(view.card.totals.energy_mj(view.card.ticks_per_second))),
         90 | 91 | 138..=141 | 147 | 160..=166 => nvlink(view, id, scope),
@@ -90,6 +95,45 @@ fn field(view: &View<'_>, id: u32, scope: u32) -> Result<Value> {
         _ => Err(Code::NOT_SUPPORTED),
     }?;
     Ok(if view.card.active.garbage.has(group) { implausible(value) } else { value })
+}
+
+/// One field of a card that plays a recording.
+fn recorded(view: &View<'_>, id: u32, scope: u32) -> Result<Value> {
+    const ALL_LINKS: u32 = u32::MAX;
+    let first_reason = if view.session.driver.renumbered_fields() { 269 } else { 251 };
+    let metric = match id {
+        74 => Metric::ThrottleSwPower,
+        76 => Metric::ThrottleSyncBoost,
+        82 => Metric::MemoryTemperature,
+        83 => Metric::Energy,
+        91 => return link_count(view).map(Value::Unsigned),
+        94 => Metric::PcieReplays,
+        138 if scope == ALL_LINKS => Metric::NvlinkTx,
+        139 if scope == ALL_LINKS => Metric::NvlinkRx,
+        142 => Metric::RemappedCorrected,
+        143 => Metric::RemappedUncorrected,
+        144 => Metric::RemapPending,
+        145 => Metric::RemapFailure,
+        186 if scope == 0 => Metric::PowerDraw,
+        189 if scope == 0 => Metric::PowerLimitDefault,
+        190 if scope == 0 => Metric::PowerLimitEnforced,
+        192 if scope == 0 => Metric::PowerLimitManagement,
+        197 => Metric::PcieTx,
+        198 => Metric::PcieRx,
+        230 => Metric::RecoveryAction,
+        _ => match id.checked_sub(first_reason) {
+            Some(0) => Metric::ThrottleSwThermal,
+            Some(1) => Metric::ThrottleHwThermal,
+            Some(2) => Metric::ThrottleHwPowerBrake,
+            _ => return Err(Code::NOT_SUPPORTED),
+        },
+    };
+    let number: u64 = view.recorded_as(metric).unwrap_or(Err(Code::NOT_SUPPORTED))?;
+    Ok(match metric {
+        Metric::PcieTx | Metric::PcieRx => Value::Wide(number.saturating_mul(1_024)),
+        _ if metric.kind() == MetricKind::Counter => Value::Wide(number),
+        _ => Value::Unsigned(u32::try_from(number).map_err(|_| Code::UNKNOWN)?),
+    })
 }
 
 fn group(id: u32) -> Group {
@@ -122,7 +166,7 @@ fn nvlink(view: &View<'_>, id: u32, scope: u32) -> Result<Value> {
     const ALL_LINKS: u32 = u32::MAX;
     let board = &view.card.board;
     supported(board.nvlink_links > 0, ())?;
-    let active = active_links(view);
+    let active = active_links(view)?;
     let one = scope != ALL_LINKS;
     if one && scope >= board.nvlink_links {
         return Err(Code::INVALID_ARGUMENT);

@@ -2,15 +2,19 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::Metric;
+
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
 use super::layout::{Device, GpmMetric, GpmMetricsGet, GpmSampleHandle, GpmSupport};
 use super::read::{Call, View, getters, look, supported};
 use crate::physics::totals::Means;
 use crate::scenario::fault::Group;
-use crate::state::{self, GpmSnapshot};
+use crate::state::{self, GpmInstance, GpmSnapshot};
 
-const GPM: Call = Call::new(Group::Gpm, 520);
+const GPM: Call = Call::new(Group::Gpm, 520).by_call();
+/// Metrics of a recording: of SMs, tensor cores and memory.
+const RECORDED: [Metric; 3] = [Metric::SmActive, Metric::TensorActive, Metric::DramActive];
 /// Metrics that fit into one request.
 const MOST_METRICS: u32 = 210;
 
@@ -58,10 +62,10 @@ pub(super) extern "C" fn nvmlGpmSampleFree(sample: GpmSampleHandle) -> u32 {
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn nvmlGpmSampleGet(device: Device, sample: GpmSampleHandle) -> u32 {
-    guard(|| take(device, sample, |view| supported(has_gpm(view), ())))
+    guard(|| take(device, sample, |view| supported(has_gpm(view), None)))
 }
 
-/// A slice is as busy as its card.
+/// A GPU instance is as busy as the scenario says, or else as its card.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn nvmlGpmMigSampleGet(
     device: Device,
@@ -71,9 +75,9 @@ pub(super) extern "C" fn nvmlGpmMigSampleGet(
     guard(|| {
         take(device, sample, |view| {
             supported(has_gpm(view), ())?;
-            let instances = view.card.active.mig_instances.ok_or(Code::NOT_SUPPORTED)?;
-            let mut known = (0..instances).map(super::mig::gpu_instance);
-            if known.any(|id| id == gpu_instance) { Ok(()) } else { Err(Code::INVALID_ARGUMENT) }
+            let cut = view.card.active.mig.ok_or(Code::NOT_SUPPORTED)?;
+            let slice = cut.gpu_instance(gpu_instance).ok_or(Code::INVALID_ARGUMENT)?;
+            Ok(Some(GpmInstance { gpu_instance, percent: slice.percent }))
         })
     })
 }
@@ -99,13 +103,13 @@ pub(super) unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut GpmMetricsGet) -
         let (Some(first), Some(second)) = (snapshot(first), snapshot(second)) else {
             return Err(Code::INVALID_ARGUMENT);
         };
-        if first.slot != second.slot {
+        if first.slot != second.slot || first.part() != second.part() {
             return Err(Code::INVALID_ARGUMENT);
         }
-        let means = second.totals.means_since(&first.totals);
+        let means = second.means_since(&first);
         for at in 0..usize::try_from(count).map_err(|_| Code::INVALID_ARGUMENT)? {
             // SAFETY: `at` is below the number of metrics that the caller has set.
-            unsafe { answer(&raw mut (*request).metrics[at], means) }?;
+            unsafe { answer(&raw mut (*request).metrics[at], means, second.activity) }?;
         }
         Ok(())
     })
@@ -113,11 +117,18 @@ pub(super) unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut GpmMetricsGet) -
 
 /// # Safety
 /// `metric` points to a metric whose id is set.
-unsafe fn answer(metric: *mut GpmMetric, means: Option<Means>) -> Result<()> {
+unsafe fn answer(
+    metric: *mut GpmMetric,
+    means: Option<Means>,
+    activity: Option<[Result<i64>; 3]>,
+) -> Result<()> {
     // SAFETY: as promised.
     unsafe {
         let asked = get(&raw const (*metric).id)?;
-        let found = means.ok_or(Code::INVALID_ARGUMENT).and_then(|means| value(asked, means));
+        let found = match activity {
+            Some(activity) => recorded(asked, activity),
+            None => means.ok_or(Code::INVALID_ARGUMENT).and_then(|means| value(asked, means)),
+        };
         put(&raw mut (*metric).code, found.err().map_or(Code::SUCCESS, |code| code.0))?;
         put(&raw mut (*metric).value, found.unwrap_or_default())?;
         put(&raw mut (*metric).short_name, std::ptr::null())?;
@@ -145,19 +156,35 @@ fn value(metric: u32, means: Means) -> Result<f64> {
     Ok(f64::from(thousandths) / 1_000.0)
 }
 
+/// Percent, as it was recorded for the time up to the second sample.
+fn recorded(metric: u32, [sm, tensor, memory]: [Result<i64>; 3]) -> Result<f64> {
+    let permille = match metric {
+        2 => sm?,
+        5 => tensor?,
+        10 => memory?,
+        _ => return Err(Code::NOT_SUPPORTED),
+    };
+    Ok(f64::from(u32::try_from(permille).map_err(|_| Code::UNKNOWN)?) / 10.0)
+}
+
 fn take(
     device: Device,
     sample: GpmSampleHandle,
-    allowed: impl Fn(&View<'_>) -> Result<()>,
+    part: impl Fn(&View<'_>) -> Result<Option<GpmInstance>>,
 ) -> Result<()> {
     let snapshot = look(device, GPM, |view| {
-        allowed(view)?;
-        Ok(GpmSnapshot { slot: view.card.slot, totals: view.card.totals })
+        let (instance, totals) = (part(view)?, view.card.totals);
+        let recorded = |metric| view.recorded(metric).unwrap_or(Err(Code::NOT_SUPPORTED));
+        let activity = view.card.replay.as_ref().map(|_| RECORDED.map(recorded));
+        Ok(GpmSnapshot { slot: view.card.slot, instance, totals, activity })
     })?;
     let keep = |kept: &mut Option<GpmSnapshot>| *kept = Some(snapshot);
     state::current()?.gpm_samples.with(sample, keep).ok_or(Code::INVALID_ARGUMENT)
 }
 
 fn has_gpm(view: &View<'_>) -> bool {
+    if let Some(replay) = &view.card.replay {
+        return RECORDED.iter().any(|metric| replay.recording.offers(*metric));
+    }
     view.card.board.model.gpm() == Some(true)
 }

@@ -10,37 +10,44 @@ use super::code::{Code, Result};
 use super::guard::{guard, put};
 use super::layout::{Device, PciInfo};
 use super::read::{Call, View, getters, look, supported, text_getters};
+use crate::physics::mig::MigSlice;
 use crate::scenario::fault::Group;
 
 /// Identity needs nothing that an old driver lacks.
-const IDENTITY: Call = Call::with_slices(Group::Identity, 0);
-const BOARD: Call = Call::new(Group::Identity, 0);
+const IDENTITY: Call = Call::with_slices(Group::Identity, 0).by_call();
+const BOARD: Call = Call::new(Group::Identity, 0).by_call();
+/// What follows from the model, which no recording names.
+const MODEL: Call = Call::with_slices(Group::Identity, 0);
 
 text_getters! {
     nvmlDeviceGetName = IDENTITY, |view| Ok(match view.slice {
-        Some(_) => format!("{} MIG 1g", view.card.identity.name),
-        None => view.card.identity.name.clone(),
+        Some((_, slice)) => format!("{} MIG {}", view.card.identity.name, profile(view, slice)),
+        None => supported(!view.card.identity.name.is_empty(), view.card.identity.name.clone())?,
     });
     nvmlDeviceGetUUID = IDENTITY, |view| Ok(match view.slice {
-        Some(slice) => view.card.identity.mig_uuid(slice),
+        Some((_, slice)) => view.card.identity.mig_uuid(&slice),
         None => view.card.identity.uuid.clone(),
     });
-    nvmlDeviceGetSerial = Call::new(Group::Serial, 0), |view| {
-        supported(view.card.board.model.serial_readable(), view.card.identity.serial.clone())
+    nvmlDeviceGetSerial = Call::new(Group::Serial, 0).by_call(), |view| {
+        let readable = match &view.card.replay {
+            Some(replay) => replay.recording.has_serial(),
+            None => view.card.board.model.serial_readable(),
+        };
+        supported(readable, view.card.identity.serial.clone())
     };
     // Versions and part numbers say that they are simulated: real ones would look like evidence.
-    nvmlDeviceGetBoardPartNumber = BOARD, |view| Ok(format!("SIM-{}", view.card.board.model.key));
+    nvmlDeviceGetBoardPartNumber = Call::new(Group::Identity, 0), |view| Ok(format!("SIM-{}", view.card.board.model.key));
     nvmlDeviceGetVbiosVersion = BOARD, |_| Ok("SIM.00.00.00.01".to_owned());
 }
 
 getters! {
     nvmlDeviceGetIndex: u32 = IDENTITY, |view| match view.slice {
-        Some(slice) => Ok(slice),
+        Some((index, _)) => Ok(index),
         None => small(view.session.index_of(view.card.slot).ok_or(Code::UNKNOWN)?),
     };
     nvmlDeviceGetMinorNumber: u32 = BOARD, |view| small(view.card.slot);
     nvmlDeviceGetBoardId: u32 = BOARD, |view| Ok(view.card.identity.bus << 8);
-    nvmlDeviceGetBrand: u32 = BOARD, |view| Ok(brand(view));
+    nvmlDeviceGetBrand: u32 = Call::new(Group::Identity, 0), |view| Ok(brand(view));
     nvmlDeviceGetArchitecture: u32 = Call::with_slices(Group::Identity, 450), |view| {
         Ok(architecture(view.card.board.model.architecture))
     };
@@ -66,7 +73,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetCudaComputeCapability(
     minor: *mut i32,
 ) -> u32 {
     guard(|| {
-        let capability = look(device, IDENTITY, |v| Ok(v.card.board.model.compute_capability))?;
+        let capability = look(device, MODEL, |v| Ok(v.card.board.model.compute_capability))?;
         // SAFETY: the caller passes null or places for one value each, as NVML demands.
         unsafe {
             put(major, capability.0)?;
@@ -105,6 +112,16 @@ pub(super) fn characters<const N: usize>(text: &str) -> [c_char; N] {
         *place = c_char::try_from(byte).unwrap_or(0);
     }
     field
+}
+
+/// `3g.40gb`, and `1c.3g.40gb` for a part of such an instance.
+fn profile(view: &View<'_>, slice: MigSlice) -> String {
+    let gb = view.share_of(u64::from(view.card.board.memory_mib)).div_ceil(1_000);
+    let instance = format!("{}g.{gb}gb", slice.gpu_slices);
+    match slice.compute_slices {
+        all if all == slice.gpu_slices => instance,
+        part => format!("{part}c.{instance}"),
+    }
 }
 
 fn brand(view: &View<'_>) -> u32 {

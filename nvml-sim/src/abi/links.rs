@@ -3,27 +3,46 @@
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
 use leasewatch_core::catalogue::gpu::{Architecture, BoardClass};
+use leasewatch_core::sample::Metric;
+use leasewatch_core::segment::GpuInventory;
 
 use super::code::{Code, Result};
 use super::guard::{guard, put};
 use super::layout::{Device, PciInfo};
-use super::read::{Call, View, getters, look, read};
+use super::read::{Call, View, getters, look, read, supported};
 use crate::scenario::fault::Group;
 
 const PCIE: Call = Call::new(Group::Pcie, 0);
 const NVLINK: Call = Call::new(Group::Nvlink, 0);
 
 getters! {
-    nvmlDeviceGetCurrPcieLinkGeneration: u32 = PCIE, |view| Ok(pcie_generation(view));
-    nvmlDeviceGetCurrPcieLinkWidth: u32 = PCIE, |view| {
+    nvmlDeviceGetCurrPcieLinkGeneration: u32 = PCIE.of(Metric::PcieGeneration), |view| {
+        Ok(pcie_generation(view))
+    };
+    nvmlDeviceGetCurrPcieLinkWidth: u32 = PCIE.of(Metric::PcieWidth), |view| {
         Ok(view.card.active.pcie.map_or(view.card.board.pcie_width, |(_, width)| width))
     };
-    nvmlDeviceGetMaxPcieLinkGeneration: u32 = PCIE, |view| Ok(view.card.board.pcie_generation);
-    nvmlDeviceGetMaxPcieLinkWidth: u32 = PCIE, |view| Ok(view.card.board.pcie_width);
+    nvmlDeviceGetMaxPcieLinkGeneration: u32 = PCIE.by_call(), |view| match stated(view) {
+        Some(seen) => slot_limit(seen.pcie_generation_max),
+        None => supported(view.card.replay.is_none(), view.card.board.pcie_generation),
+    };
+    nvmlDeviceGetMaxPcieLinkWidth: u32 = PCIE.by_call(), |view| match stated(view) {
+        Some(seen) => slot_limit(seen.pcie_width_max),
+        None => supported(view.card.replay.is_none(), view.card.board.pcie_width),
+    };
     nvmlDeviceGetGpuMaxPcieLinkGeneration: u32 = Call::new(Group::Pcie, 515), |view| {
         Ok(view.card.board.pcie_generation)
     };
-    nvmlDeviceGetPcieReplayCounter: u32 = PCIE, |_| Ok(0);
+    nvmlDeviceGetPcieReplayCounter: u32 = PCIE.of(Metric::PcieReplays), |_| Ok(0);
+}
+
+/// What a played card said of itself.
+fn stated<'a>(view: &'a View<'_>) -> Option<&'a GpuInventory> {
+    view.card.replay.as_ref()?.recording.inventory.as_ref()
+}
+
+fn slot_limit(said: Option<i64>) -> Result<u32> {
+    said.and_then(|said| u32::try_from(said).ok()).ok_or(Code::NOT_SUPPORTED)
 }
 
 /// Consumer boards drop to the first generation when they idle.
@@ -60,12 +79,12 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetPcieThroughput(
 
 /// Exports functions of the form `(device, link, out)`.
 macro_rules! link_getters {
-    ($($symbol:ident: $value:expr;)+) => {$(
+    ($($symbol:ident: $call:expr, $value:expr;)+) => {$(
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C" fn $symbol(device: Device, link: u32, out: *mut u32) -> u32 {
             guard(|| {
-                let value: fn(&View<'_>, u32) -> u32 = $value;
-                let value = read(device, NVLINK, |view| Ok(value(view, checked(view, link)?)))?;
+                let value: fn(&View<'_>, u32) -> Result<u32> = $value;
+                let value = read(device, $call, |view| value(view, link))?;
                 // SAFETY: the caller passes null or a place for one value, as NVML demands.
                 unsafe { put(out, value) }
             })
@@ -74,9 +93,13 @@ macro_rules! link_getters {
 }
 
 link_getters! {
-    nvmlDeviceGetNvLinkState: |view, link| u32::from(link < active_links(view));
-    nvmlDeviceGetNvLinkVersion: |view, _| link_version(view);
-    nvmlDeviceGetNvLinkRemoteDeviceType: |view, link| remote_type(view, link);
+    nvmlDeviceGetNvLinkState: NVLINK.by_call(), |view, link| {
+        Ok(u32::from(checked(view, link)? < active_links(view)?))
+    };
+    nvmlDeviceGetNvLinkVersion: NVLINK, |view, link| checked(view, link).map(|_| link_version(view));
+    nvmlDeviceGetNvLinkRemoteDeviceType: NVLINK, |view, link| {
+        remote_type(view, checked(view, link)?)
+    };
 }
 
 #[unsafe(no_mangle)]
@@ -123,7 +146,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
     const NVSWITCH: &str = "00000000:C0:00.0";
     guard(|| {
         let info = look(device, NVLINK, |view| {
-            if checked(view, link)? >= active_links(view) {
+            if checked(view, link)? >= active_links(view)? {
                 return Err(Code::NOT_SUPPORTED);
             }
             Ok(PciInfo {
@@ -142,12 +165,21 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetNvLinkRemotePciInfo_v2(
 }
 
 /// Links that are up; those of a fault are the last ones.
-pub(super) fn active_links(view: &View<'_>) -> u32 {
-    view.card.board.connected_links().saturating_sub(view.card.active.links_down)
+pub(super) fn active_links(view: &View<'_>) -> Result<u32> {
+    let simulated =
+        || Ok(view.card.board.connected_links().saturating_sub(view.card.active.links_down));
+    view.recorded_as(Metric::NvlinkActive).unwrap_or_else(simulated)
+}
+
+/// Links that there are. A recording holds only how many were up: the most of them at once.
+pub(super) fn link_count(view: &View<'_>) -> Result<u32> {
+    let Some(replay) = &view.card.replay else { return Ok(view.card.board.nvlink_links) };
+    active_links(view)?;
+    slot_limit(replay.recording.highest(Metric::NvlinkActive))
 }
 
 fn checked(view: &View<'_>, link: u32) -> Result<u32> {
-    match view.card.board.nvlink_links {
+    match link_count(view)? {
         0 => Err(Code::NOT_SUPPORTED),
         links if link >= links => Err(Code::INVALID_ARGUMENT),
         _ => Ok(link),
@@ -165,8 +197,8 @@ pub(super) fn link_version(view: &View<'_>) -> u32 {
     }
 }
 
-fn remote_type(view: &View<'_>, link: u32) -> u32 {
+fn remote_type(view: &View<'_>, link: u32) -> Result<u32> {
     const SWITCH: u32 = 2;
     const UNKNOWN: u32 = 255;
-    if link < active_links(view) { SWITCH } else { UNKNOWN }
+    Ok(if link < active_links(view)? { SWITCH } else { UNKNOWN })
 }

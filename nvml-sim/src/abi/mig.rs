@@ -2,10 +2,13 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
-use super::code::Code;
+use leasewatch_core::sample::Metric;
+
+use super::code::{Code, Result};
 use super::guard::{guard, put};
 use super::layout::{Device, DeviceAttributes};
 use super::read::{Call, View, getters, look, supported};
+use crate::physics::mig::MigSlice;
 use crate::scenario::fault::Group;
 use crate::state::{self, Target};
 
@@ -17,15 +20,12 @@ getters! {
     nvmlDeviceGetMaxMigDeviceCount: u32 = MIG, |view| {
         Ok(view.card.board.model.mig_slices.and_then(|slices| u32::try_from(slices).ok()).unwrap_or(0))
     };
-    nvmlDeviceGetGpuInstanceId: u32 = SLICE, |view| view.slice.ok_or(Code::NOT_SUPPORTED).map(gpu_instance);
-    nvmlDeviceGetComputeInstanceId: u32 = SLICE, |view| {
-        supported(view.slice.is_some(), 0)
-    };
+    nvmlDeviceGetGpuInstanceId: u32 = SLICE, |view| Ok(slice(view)?.gpu_instance);
+    nvmlDeviceGetComputeInstanceId: u32 = SLICE, |view| Ok(slice(view)?.compute_instance);
 }
 
-/// Instance ids do not begin at 0: 0 to 6 name larger slices.
-pub(super) fn gpu_instance(slice: u32) -> u32 {
-    slice + 7
+fn slice(view: &View<'_>) -> Result<MigSlice> {
+    view.slice.map(|(_, slice)| slice).ok_or(Code::NOT_SUPPORTED)
 }
 
 #[unsafe(no_mangle)]
@@ -35,8 +35,11 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetMigMode(
     pending: *mut u32,
 ) -> u32 {
     guard(|| {
-        let mode = |view: &View<'_>| supported(view.card.board.model.mig(), view.mig_on().into());
-        let on: u32 = look(device, MIG, mode)?;
+        let mode = |view: &View<'_>| {
+            let simulated = || supported(view.card.board.model.mig(), view.mig_on().into());
+            view.recorded_as(Metric::MigMode).unwrap_or_else(simulated)
+        };
+        let on: u32 = look(device, MIG.by_call(), mode)?;
         // SAFETY: the caller passes null or places for one value each, as NVML demands.
         unsafe {
             put(current, on)?;
@@ -52,13 +55,13 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
     out: *mut Device,
 ) -> u32 {
     guard(|| {
-        let slot = look(device, MIG, |view| match view.card.active.mig_instances {
+        let target = look(device, MIG, |view| match view.card.active.mig {
             None => Err(Code::NOT_SUPPORTED),
-            Some(instances) if index < instances.min(7) => Ok(view.card.slot),
+            Some(cut) if cut.at(index).is_some() => Ok(Target::slice(view.card.slot, index, &cut)),
             Some(_) => Err(Code::NOT_FOUND),
         })?;
         // SAFETY: the caller passes null or a place for one handle, as NVML demands.
-        unsafe { put(out, Target { slot, slice: Some(index) }.handle()) }
+        unsafe { put(out, target.handle()) }
     })
 }
 
@@ -92,21 +95,18 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetAttributes_v2(
 ) -> u32 {
     guard(|| {
         let attributes = look(device, SLICE, |view| {
-            let memory_mb = u64::from(view.card.board.memory_mib / view.shares());
-            supported(
-                view.slice.is_some(),
-                DeviceAttributes {
-                    multiprocessors: 16,
-                    copy_engines: 1,
-                    decoders: 1,
-                    encoders: 0,
-                    jpeg: 1,
-                    ofa: 0,
-                    gpu_slices: 1,
-                    compute_slices: 1,
-                    memory_mb,
-                },
-            )
+            let slice = slice(view)?;
+            Ok(DeviceAttributes {
+                multiprocessors: 16 * slice.compute_slices,
+                copy_engines: 1,
+                decoders: 1,
+                encoders: 0,
+                jpeg: 1,
+                ofa: 0,
+                gpu_slices: slice.gpu_slices,
+                compute_slices: slice.compute_slices,
+                memory_mb: view.share_of(u64::from(view.card.board.memory_mib)),
+            })
         })?;
         // SAFETY: the caller passes null or a place for one value, as NVML demands.
         unsafe { put(out, attributes) }

@@ -4,6 +4,8 @@
 
 use std::ffi::c_char;
 
+use leasewatch_core::sample::Metric;
+
 use super::code::Code;
 use super::guard::{guard, put, put_text};
 use super::layout::Device;
@@ -21,7 +23,7 @@ getters! {
     nvmlDeviceGetVirtualizationMode: u32 = MODES, |view| {
         Ok(view.session.virtualization(view.card.slot))
     };
-    nvmlDeviceGetFanSpeed: u32 = FAN, |view| supported(view.card.board.model.has_fan(), fan(view));
+    nvmlDeviceGetFanSpeed: u32 = FAN.of(Metric::FanSpeed), |view| supported(view.card.board.model.has_fan(), fan(view));
     nvmlDeviceGetNumFans: u32 = FAN, |view| Ok(if view.card.board.model.has_fan() { 2 } else { 0 });
 }
 
@@ -39,7 +41,8 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetFanSpeed_v2(
     out: *mut u32,
 ) -> u32 {
     guard(|| {
-        let speed = read(device, FAN, |view| {
+        let call = if which == 0 { FAN.of(Metric::FanSpeed) } else { FAN };
+        let speed = read(device, call, |view| {
             supported(view.card.board.model.has_fan(), ())?;
             if which < 2 { Ok(fan(view)) } else { Err(Code::INVALID_ARGUMENT) }
         })?;

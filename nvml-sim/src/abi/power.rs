@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::Metric;
+
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
 use super::layout::{Device, MarginTemperature};
@@ -13,18 +15,20 @@ use crate::scenario::fault::Group;
 const LIMITS: Call = Call::new(Group::PowerLimits, 0);
 
 getters! {
-    nvmlDeviceGetPowerUsage: u32 = Call::new(Group::Power, 0), |view| Ok(view.card.shown.power_mw);
+    nvmlDeviceGetPowerUsage: u32 = Call::new(Group::Power, 0).of(Metric::PowerDraw), |view| {
+        Ok(view.card.shown.power_mw)
+    };
     nvmlDeviceGetPowerManagementMode: u32 = LIMITS, |_| Ok(1);
-    nvmlDeviceGetPowerManagementLimit: u32 = LIMITS, |view| {
+    nvmlDeviceGetPowerManagementLimit: u32 = LIMITS.of(Metric::PowerLimitManagement), |view| {
         Ok(management_limit_mw(&view.card.board, &view.card.active))
     };
-    nvmlDeviceGetPowerManagementDefaultLimit: u32 = LIMITS, |view| {
+    nvmlDeviceGetPowerManagementDefaultLimit: u32 = LIMITS.of(Metric::PowerLimitDefault), |view| {
         Ok(view.card.board.default_limit_mw)
     };
-    nvmlDeviceGetEnforcedPowerLimit: u32 = LIMITS, |view| {
+    nvmlDeviceGetEnforcedPowerLimit: u32 = LIMITS.of(Metric::PowerLimitEnforced), |view| {
         Ok(enforced_limit_mw(&view.card.board, &view.card.active))
     };
-    nvmlDeviceGetTotalEnergyConsumption: u64 = Call::new(Group::Energy, 384), |view| {
+    nvmlDeviceGetTotalEnergyConsumption: u64 = Call::new(Group::Energy, 384).of(Metric::Energy), |view| {
         Ok(view.card.totals.energy_mj(view.card.ticks_per_second))
     };
 }
@@ -57,7 +61,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetTemperature(
         if sensor != 0 {
             return Err(Code::INVALID_ARGUMENT);
         }
-        let call = Call::new(Group::Temperature, 0);
+        let call = Call::new(Group::Temperature, 0).of(Metric::Temperature);
         let celsius = read(device, call, |view| Ok(view.card.shown.temperature_milli_c / 1_000))?;
         // SAFETY: the caller passes null or a place for one value, as NVML demands.
         unsafe { put(out, celsius) }

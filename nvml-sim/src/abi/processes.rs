@@ -2,6 +2,8 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::Metric;
+
 use super::code::{Code, Result};
 use super::guard::{guard, put_list};
 use super::layout::{Device, ProcessInfo, ProcessUtilization};
@@ -22,7 +24,11 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetComputeRunningProcesses_v3(
     infos: *mut ProcessInfo,
 ) -> u32 {
     guard(|| {
-        let list = look(device, LISTS, |view| Ok(job(view).into_iter().collect()))?;
+        let list = look(device, LISTS.by_call(), |view| {
+            let simulated = || Ok(job(view).into_iter().collect());
+            let recorded = view.recorded_as(Metric::ComputeProcesses);
+            recorded.map_or_else(simulated, |count| Ok(nameless(view, count?)))
+        })?;
         // SAFETY: the caller passes null or a list as long as `count` says, as NVML demands.
         unsafe { put_list(count, infos, list) }
     })
@@ -74,15 +80,28 @@ pub(super) fn name(session: &Session, pid: u32) -> Option<&'static str> {
     session.index_of(slot).map(|_| "python3")
 }
 
+/// Processes of which only the number was recorded.
+fn nameless(view: &View<'_>, count: u32) -> Vec<ProcessInfo> {
+    const NOT_AVAILABLE: u64 = u64::MAX;
+    let first = pid(view).saturating_mul(64);
+    let one = |at| ProcessInfo {
+        pid: first.saturating_add(at),
+        used_bytes: NOT_AVAILABLE,
+        gpu_instance: u32::MAX,
+        compute_instance: u32::MAX,
+    };
+    (0..count).map(one).collect()
+}
+
 /// The job, while it holds memory.
 fn job(view: &View<'_>) -> Option<ProcessInfo> {
     let card = view.card;
     let own_mib = card.shown.memory_used_mib.saturating_sub(card.active.foreign_mib);
     (own_mib > 0).then(|| ProcessInfo {
         pid: pid(view),
-        used_bytes: u64::from(own_mib) * MIB / u64::from(view.shares()),
-        gpu_instance: view.slice.map_or(u32::MAX, super::mig::gpu_instance),
-        compute_instance: view.slice.map_or(u32::MAX, |_| 0),
+        used_bytes: view.share_of(u64::from(own_mib) * MIB),
+        gpu_instance: view.slice.map_or(u32::MAX, |(_, slice)| slice.gpu_instance),
+        compute_instance: view.slice.map_or(u32::MAX, |(_, slice)| slice.compute_instance),
     })
 }
 

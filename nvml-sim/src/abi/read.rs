@@ -2,7 +2,10 @@
 
 use super::code::{Code, Result};
 use super::layout::{Device, Memory, MemoryV2, Utilization};
+use leasewatch_core::sample::Metric;
+
 use crate::physics::card::Card;
+use crate::physics::mig::MigSlice;
 use crate::scenario::fault::Group;
 use crate::state::{self, Session};
 
@@ -14,15 +17,37 @@ pub(super) struct Call {
     pub(super) since: u32,
     /// Whether a MIG slice can be asked as well.
     pub(super) slices: bool,
+    played: Played,
+}
+
+/// Where a card that plays a recording has the answer from.
+#[derive(Debug, Clone, Copy)]
+enum Played {
+    /// It was not recorded: "not supported", never a value of the simulation.
+    Nowhere,
+    /// The readings of a metric.
+    Metric(Metric),
+    /// The call knows.
+    ByCall,
 }
 
 impl Call {
     pub(super) const fn new(group: Group, since: u32) -> Self {
-        Self { group, since, slices: false }
+        Self { group, since, slices: false, played: Played::Nowhere }
     }
 
     pub(super) const fn with_slices(group: Group, since: u32) -> Self {
-        Self { group, since, slices: true }
+        Self { group, since, slices: true, played: Played::Nowhere }
+    }
+
+    /// The reading of this metric on a card that plays a recording.
+    pub(super) const fn of(self, metric: Metric) -> Self {
+        Self { played: Played::Metric(metric), ..self }
+    }
+
+    /// The closure of the call asks the recording itself.
+    pub(super) const fn by_call(self) -> Self {
+        Self { played: Played::ByCall, ..self }
     }
 }
 
@@ -30,37 +55,63 @@ impl Call {
 pub(super) struct View<'a> {
     pub(super) session: &'a Session,
     pub(super) card: &'a Card,
-    pub(super) slice: Option<u32>,
+    /// NVML's index of the slice, and the slice.
+    pub(super) slice: Option<(u32, MigSlice)>,
 }
 
 impl View<'_> {
-    /// The share of the card that the handle stands for: 1 of so many.
-    pub(super) fn shares(&self) -> u32 {
-        match (self.slice, self.card.active.mig_instances) {
-            (Some(_), Some(instances)) => instances.max(1),
-            _ => 1,
-        }
+    /// Bytes or MiB of the card's memory that the handle stands for.
+    pub(super) fn share_of(&self, memory: u64) -> u64 {
+        self.slice.map_or(memory, |(_, slice)| {
+            let (parts, of) = slice.memory;
+            memory * u64::from(parts) / u64::from(of.max(1))
+        })
+    }
+
+    /// What a played card had recorded of a metric; `None` for a card that is simulated.
+    pub(super) fn recorded(&self, metric: Metric) -> Option<Result<i64>> {
+        let replay = self.card.replay.as_ref()?;
+        Some(replay.recording.reading(metric, replay.at_ms()).map_err(Code))
+    }
+
+    /// The same in the type of a call.
+    pub(super) fn recorded_as<T: TryFrom<i64>>(&self, metric: Metric) -> Option<Result<T>> {
+        let fitted = |number: i64| T::try_from(number).map_err(|_| Code::UNKNOWN);
+        self.recorded(metric).map(|reading| reading.and_then(fitted))
     }
 
     pub(super) fn mig_on(&self) -> bool {
-        self.card.active.mig_instances.is_some()
+        self.card.active.mig.is_some()
     }
 }
 
 /// Values that have an impossible form, for the `garbage` fault.
 pub(super) trait Implausible: Sized {
+    /// A recorded number in this type; `None` for types that are no numbers.
+    fn recorded(_number: i64) -> Option<Self> {
+        None
+    }
+
     fn implausible(self) -> Self {
         self
     }
 }
 
 impl Implausible for u32 {
+    fn recorded(number: i64) -> Option<Self> {
+        Self::try_from(number).ok()
+    }
+
     fn implausible(self) -> Self {
         Self::MAX
     }
 }
 
 impl Implausible for u64 {
+    fn recorded(number: i64) -> Option<Self> {
+        Self::try_from(number).ok()
+    }
+
     fn implausible(self) -> Self {
         Self::MAX
     }
@@ -94,8 +145,17 @@ pub(super) fn read<T: Implausible>(
     call: Call,
     value: impl FnOnce(&View<'_>) -> Result<T>,
 ) -> Result<T> {
-    let (value, garbage) =
-        look(device, call, |view| Ok((value(view)?, view.card.active.garbage.has(call.group))))?;
+    let (value, garbage) = look(device, call, |view| {
+        let recorded = match call.played {
+            Played::Metric(metric) => view.recorded(metric),
+            Played::Nowhere | Played::ByCall => None,
+        };
+        let value = match recorded {
+            Some(reading) => T::recorded(reading?).ok_or(Code::UNKNOWN)?,
+            None => value(view)?,
+        };
+        Ok((value, view.card.active.garbage.has(call.group)))
+    })?;
     Ok(if garbage { value.implausible() } else { value })
 }
 
@@ -109,15 +169,19 @@ pub(super) fn look<T>(
     session.require(call.since)?;
     let target = session.resolve(device)?;
     let card = session.enter(target.slot, call.group)?;
-    if let Some(slice) = target.slice {
+    if card.replay.is_some() && matches!(call.played, Played::Nowhere) {
+        return Err(Code::NOT_SUPPORTED);
+    }
+    let mut slice = None;
+    if target.slice.is_some() {
         if !call.slices {
             return Err(Code::NOT_SUPPORTED);
         }
-        if card.active.mig_instances.is_none_or(|instances| slice >= instances) {
-            return Err(Code::INVALID_ARGUMENT);
-        }
+        let cut = card.active.mig.ok_or(Code::INVALID_ARGUMENT)?;
+        let index = target.index_in(&cut).ok_or(Code::INVALID_ARGUMENT)?;
+        slice = cut.at(index).map(|slice| (index, *slice));
     }
-    value(&View { session: &session, card: &card, slice: target.slice })
+    value(&View { session: &session, card: &card, slice })
 }
 
 /// `value` where the hardware has it.

@@ -8,6 +8,7 @@ use super::code::{Code, Result};
 use super::guard::{get_text, guard, put, put_text};
 use super::layout::Device;
 use crate::physics::card::Card;
+use crate::physics::mig::MigSlice;
 use crate::scenario::fault::Group;
 use crate::state::{self, Session, Target};
 
@@ -180,9 +181,12 @@ fn opened(session: &Session, slot: usize) -> Result<Target> {
 }
 
 fn slice_by_uuid(session: &Session, uuid: &str) -> Option<Target> {
-    let slices = |card: &Card| 0..card.active.mig_instances.unwrap_or(0);
-    let matching = |card: &Card| slices(card).find(|slice| card.identity.mig_uuid(*slice) == uuid);
+    let matching = |card: &Card| {
+        let cut = card.active.mig.as_ref()?;
+        let named = |slice: &MigSlice| card.identity.mig_uuid(slice) == uuid;
+        let (index, _) = (0..).zip(cut.slices()).find(|(_, slice)| named(slice))?;
+        Some(Target::slice(card.slot, index, cut))
+    };
     let slot = session.find(|card| matching(card).is_some())?;
-    let slice = session.enter(slot, Group::Identity).ok().and_then(|card| matching(&card))?;
-    Some(Target { slot, slice: Some(slice) })
+    session.enter(slot, Group::Identity).ok().and_then(|card| matching(&card))
 }

@@ -2,21 +2,37 @@
 
 #![expect(unsafe_code, reason = "exports NVML's C interface")]
 
+use leasewatch_core::sample::Metric;
+
 use super::code::{Code, Result};
 use super::guard::{get, guard, put};
 use super::layout::{Device, Sample, Utilization};
 use super::read::{Call, View, getters, look, read, supported};
 use crate::physics::instant::Instant;
+use crate::replay::Replay;
 use crate::scenario::fault::Group;
 
 const VALUE_UNSIGNED_INT: u32 = 1;
 
 getters! {
     /// Of the last whole tick of the driver's sampler. Not available under MIG.
-    nvmlDeviceGetUtilizationRates: Utilization = Call::new(Group::Utilization, 0), |view| {
+    nvmlDeviceGetUtilizationRates: Utilization = Call::new(Group::Utilization, 0).by_call(), |view| {
+        if let Some(replay) = &view.card.replay {
+            return recorded(view, replay);
+        }
         let shown = &view.card.shown;
         supported(!view.mig_on(), Utilization { gpu: shown.busy, memory: shown.memory_busy })
     };
+}
+
+/// One call for two readings: the GPU's decides whether there is an answer, and memory that was not
+/// recorded is NVML's "not available".
+fn recorded(view: &View<'_>, replay: &Replay) -> Result<Utilization> {
+    const NOT_AVAILABLE: u32 = u32::MAX;
+    let busy = replay.recording.busy(replay.at_ms()).map_err(Code)?;
+    let gpu = u32::try_from(busy).map_err(|_| Code::UNKNOWN)?;
+    let memory = view.recorded_as(Metric::MemoryBusy).and_then(Result::ok);
+    Ok(Utilization { gpu, memory: memory.unwrap_or(NOT_AVAILABLE) })
 }
 
 #[unsafe(no_mangle)]
@@ -25,7 +41,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetEncoderUtilization(
     out: *mut u32,
     period_us: *mut u32,
 ) -> u32 {
-    let call = Call::new(Group::Encoder, 0);
+    let call = Call::new(Group::Encoder, 0).of(Metric::EncoderBusy);
     // SAFETY: same contract.
     guard(|| unsafe { coder(device, call, |shown| shown.encoder, (out, period_us)) })
 }
@@ -36,7 +52,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetDecoderUtilization(
     out: *mut u32,
     period_us: *mut u32,
 ) -> u32 {
-    let call = Call::new(Group::Decoder, 0);
+    let call = Call::new(Group::Decoder, 0).of(Metric::DecoderBusy);
     // SAFETY: same contract.
     guard(|| unsafe { coder(device, call, |shown| shown.decoder, (out, period_us)) })
 }
@@ -70,7 +86,7 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetSamples(
     samples: *mut Sample,
 ) -> u32 {
     guard(|| {
-        let call = Call::new(Group::Samples, 0);
+        let call = Call::new(Group::Samples, 0).by_call();
         let (capacity, list) = look(device, call, |view| buffered(view, kind, last_seen_us))?;
         // SAFETY: the caller passes null or places for one value each, as NVML demands.
         let room = unsafe {
@@ -109,11 +125,19 @@ fn buffered(view: &View<'_>, kind: u32, last_seen_us: u64) -> Result<(u32, Vec<S
         _ => return Err(Code::INVALID_ARGUMENT),
     };
     supported(!view.mig_on(), ())?;
+    let capacity = u32::try_from(view.card.sample_ring()).map_err(|_| Code::UNKNOWN)?;
+    if let Some(replay) = &view.card.replay {
+        let busy = replay.driver_samples(view.card.sample_ring()).filter(|_| kind == 1);
+        let all = busy.ok_or(Code::NOT_SUPPORTED)?.into_iter().map(|(at_us, busy)| Sample {
+            at_us: view.session.host_time_us(at_us),
+            value: u64::from(busy),
+        });
+        return Ok((capacity, all.filter(|sample| sample.at_us > last_seen_us).collect()));
+    }
     let garbage = view.card.active.garbage.has(Group::Samples);
     let all = view.card.samples.iter().map(|sample| Sample {
         at_us: view.session.host_time_us(sample.at_us),
         value: u64::from(if garbage { u32::MAX } else { value(&sample.instant) }),
     });
-    let capacity = u32::try_from(view.card.sample_ring()).map_err(|_| Code::UNKNOWN)?;
     Ok((capacity, all.filter(|sample| sample.at_us > last_seen_us).collect()))
 }

@@ -7,7 +7,8 @@ use super::faults::ActiveFaults;
 use super::identity::Identity;
 use super::instant::Instant;
 use super::totals::Totals;
-use crate::scenario::fault::{Effect, Fault};
+use crate::replay::{Incident, Replay};
+use crate::scenario::fault::{Effect, Fault, Group};
 use crate::scenario::load::{Load, Moment};
 
 /// NVML's event type bits that the simulation sends.
@@ -25,6 +26,13 @@ pub(crate) struct CardEvent {
     pub(crate) data: u64,
     pub(crate) gpu_instance: u32,
     pub(crate) compute_instance: u32,
+}
+
+impl CardEvent {
+    /// One that names no instance.
+    fn of_card(kind: u64, data: u64) -> Self {
+        Self { kind, data, gpu_instance: u32::MAX, compute_instance: u32::MAX }
+    }
 }
 
 /// One entry of the driver's sample buffer.
@@ -55,6 +63,8 @@ pub(crate) struct Card {
     pub(crate) ecc_aggregate: (u64, u64),
     pub(crate) samples: VecDeque<BufferedSample>,
     pub(crate) ticks_per_second: u32,
+    /// Where its readings come from, if not from `shown` and `totals`.
+    pub(crate) replay: Option<Replay>,
     play: Play,
     done_ticks: u64,
     temperature_milli_c: u32,
@@ -86,6 +96,7 @@ impl Card {
             ecc_aggregate: (0, 0),
             samples: VecDeque::with_capacity(play.sample_ring),
             ticks_per_second: play.ticks_per_second,
+            replay: None,
             play,
             done_ticks: 0,
             temperature_milli_c: Instant::ambient_milli_c(),
@@ -108,6 +119,31 @@ impl Card {
             self.shown = self.instant(0);
         }
         events
+    }
+
+    /// Goes on with the recording; returns what happened on the way.
+    pub(crate) fn advance_replay(&mut self, elapsed_us: u64) -> Vec<CardEvent> {
+        let Some(replay) = &mut self.replay else { return Vec::new() };
+        let event = |incident| match incident {
+            Incident::Xid(code) => CardEvent::of_card(event_type::XID, code),
+            Incident::EccUncorrected => CardEvent::of_card(event_type::DOUBLE_BIT_ECC, 0),
+        };
+        replay.advance(elapsed_us).into_iter().map(event).collect()
+    }
+
+    /// The code with which the recording refuses an initialisation at this moment, and whether it
+    /// lists the card then.
+    pub(crate) fn replay_at(&mut self, elapsed_us: u64) -> (Option<u32>, bool) {
+        let Some(replay) = &mut self.replay else { return (None, true) };
+        replay.begin(elapsed_us);
+        let at_ms = replay.at_ms();
+        (replay.recording.init_refusal(at_ms), replay.recording.is_listed(at_ms))
+    }
+
+    /// The code that a call of this group fails with, if it does.
+    pub(crate) fn refusal(&self, group: Group) -> Option<u32> {
+        let recorded = || self.replay.as_ref().and_then(|it| it.recording.refusal(it.at_ms()));
+        self.active.refusal(group).or_else(recorded)
     }
 
     /// How many samples the driver's buffer holds at most.
@@ -167,8 +203,7 @@ impl Card {
 
     /// The one-time part of an effect.
     fn begin(&mut self, effect: &Effect, events: &mut Vec<CardEvent>) {
-        let plain =
-            |kind| CardEvent { kind, data: 0, gpu_instance: u32::MAX, compute_instance: u32::MAX };
+        let plain = |kind| CardEvent::of_card(kind, 0);
         match effect {
             Effect::Xid { code, gpu_instance, compute_instance } => events.push(CardEvent {
                 kind: event_type::XID,

@@ -1,5 +1,6 @@
 //! The faults that hold for one card right now, folded into what each of them changes.
 
+use super::mig::MigCut;
 use crate::scenario::fault::{Effect, Fault, Group, Groups};
 
 /// Level-like effects: they hold exactly while their fault does.
@@ -22,7 +23,7 @@ pub(crate) struct ActiveFaults {
     pub(crate) recovery_action: u32,
     pub(crate) pcie: Option<(u32, u32)>,
     pub(crate) links_down: u32,
-    pub(crate) mig_instances: Option<u32>,
+    pub(crate) mig: Option<MigCut>,
     /// `Some(None)` blocks for as long as the fault holds.
     pub(crate) hang: Option<Option<u32>>,
     masked: [(Groups, u32); 4],
@@ -39,12 +40,14 @@ pub(crate) struct Remapped {
 }
 
 impl ActiveFaults {
-    /// The faults of `card`: those of the scenario that hold at `second`, and all of `control`.
+    /// The faults of `card`: those of the scenario that hold at `second`, and all of `control`,
+    /// which have no time and so always hold.
     pub(crate) fn of(card: usize, second: u64, scenario: &[Fault], control: &[Fault]) -> Self {
-        let timed = scenario.iter().filter(|fault| fault.holds_at(second));
         let mut active = Self::default();
-        for fault in timed.chain(control).filter(|fault| fault.concerns(card)) {
-            active.add(&fault.effect);
+        for (number, fault) in (1..).zip(scenario.iter().chain(control)) {
+            if fault.concerns(card) && fault.holds_at(second) {
+                active.add(&fault.effect, number);
+            }
         }
         active
     }
@@ -63,7 +66,8 @@ impl ActiveFaults {
         masked.iter().find(|(groups, _)| groups.has(group)).map(|(_, code)| *code)
     }
 
-    fn add(&mut self, effect: &Effect) {
+    /// `number` tells this fault from all others that the card knows of.
+    fn add(&mut self, effect: &Effect, number: u32) {
         match effect {
             Effect::ThermalThrottle {} => self.thermal = true,
             Effect::PowerBrake {} => self.power_brake = true,
@@ -83,7 +87,10 @@ impl ActiveFaults {
             Effect::RecoveryAction { code } => self.recovery_action = *code,
             Effect::PcieLink { generation, width } => self.pcie = Some((*generation, *width)),
             Effect::NvlinkDown { links } => self.links_down = *links,
-            Effect::MigOn { instances } => self.mig_instances = Some(*instances),
+            Effect::MigOn { instances, slices } if slices.is_empty() => {
+                self.mig = Some(MigCut::even(number, *instances));
+            }
+            Effect::MigOn { slices, .. } => self.mig = Some(MigCut::planned(number, slices)),
             Effect::Hang { seconds } => self.hang = Some(*seconds),
             Effect::RetiredPages { count, pending } => {
                 (self.retired_pages, self.retirement_pending) = (*count, *pending);

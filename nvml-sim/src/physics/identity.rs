@@ -1,5 +1,6 @@
 //! Names of a card: derived from scenario and slot, so that they survive a restart of the agent.
 
+use super::mig::MigSlice;
 use super::noise::text_hash;
 use crate::scenario::{CardPlan, Scenario};
 
@@ -42,9 +43,11 @@ impl Identity {
         }
     }
 
-    /// The UUID of one of the card's MIG slices.
-    pub(crate) fn mig_uuid(&self, slice: u32) -> String {
-        uuid("MIG-", &format!("{}/{slice}", self.uuid))
+    /// The UUID of one of the card's MIG slices. It follows from the instances, so a slice that is
+    /// cut away and made again has the name that it had.
+    pub(crate) fn mig_uuid(&self, slice: &MigSlice) -> String {
+        let MigSlice { gpu_instance, compute_instance, gpu_slices, .. } = slice;
+        uuid("MIG-", &format!("{}/{gpu_instance}/{compute_instance}/{gpu_slices}", self.uuid))
     }
 
     /// The bus id in the older form, with a domain of four digits.

@@ -100,10 +100,12 @@ pub(crate) enum Effect {
     PcieLink { generation: u32, width: u32 },
     /// NVLink links that are down, from the last one.
     NvlinkDown { links: u32 },
-    /// MIG mode, with that many slices.
+    /// MIG mode: with that many even slices, or with the slices of these GPU instances.
     MigOn {
         #[serde(default = "two")]
         instances: u32,
+        #[serde(default)]
+        slices: Vec<GpuInstancePlan>,
     },
     /// The driver was loaded anew: its counters begin at zero.
     DriverReload {},
@@ -119,6 +121,36 @@ pub(crate) enum Effect {
     ZeroDevices {},
     /// `nvmlInit` answers 9.
     DriverNotLoaded {},
+}
+
+/// A GPU instance of a card that is cut.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GpuInstancePlan {
+    /// Its part of the card's seven compute slices.
+    pub(crate) compute_slices: u32,
+    /// Compute instances that it is cut into; each is a MIG device.
+    #[serde(default = "one")]
+    pub(crate) compute_instances: u32,
+    /// How busy it is; like the card where nothing is said.
+    pub(crate) percent: Option<u32>,
+    /// NVML's id; from 7 upwards where nothing is said.
+    pub(crate) gpu_instance: Option<u32>,
+}
+
+impl GpuInstancePlan {
+    /// What is wrong with these instances as the cut of one card.
+    pub(super) fn fault(plans: &[Self]) -> Option<&'static str> {
+        let sum: u32 = plans.iter().map(|plan| plan.compute_slices.min(8)).sum();
+        let is_cut = |plan: &Self| (1..=plan.compute_slices).contains(&plan.compute_instances);
+        if sum > 7 || !plans.iter().all(is_cut) {
+            return Some(
+                "slices take 1 to 7 compute slices together, and as many instances at most",
+            );
+        }
+        let is_percent = |plan: &Self| plan.percent.is_none_or(|percent| percent <= 100);
+        (!plans.iter().all(is_percent)).then_some("percent of a slice is 0 to 100")
+    }
 }
 
 /// Readings that fail or are masked together.
@@ -206,6 +238,10 @@ fn not_supported() -> u32 {
 
 fn no_instance() -> u32 {
     u32::MAX
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn two() -> u32 {

@@ -64,7 +64,7 @@ pub(crate) struct Moment {
 
 impl Shape {
     /// Checks the shape and reads its recording, if it has one. Paths are relative to the scenario.
-    pub(super) fn ready(&self, scenario: &Path) -> Result<Load, ScenarioError> {
+    pub(crate) fn ready(&self, scenario: &Path) -> Result<Load, ScenarioError> {
         let invalid = |what: &str| {
             Err(ScenarioError::Invalid { path: scenario.to_owned(), what: what.to_owned() })
         };

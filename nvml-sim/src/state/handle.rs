@@ -6,12 +6,15 @@ use std::sync::Mutex;
 
 use super::lock;
 use crate::abi::layout::Device;
+use crate::physics::mig::MigCut;
 
 /// First handle of devices; a card's handle and its slices' follow in steps.
 const DEVICES: usize = 0x4c57_0000;
 /// Handles of one card: itself and up to fifteen MIG slices.
 const PER_CARD: usize = 0x100;
 const STEP: usize = 0x10;
+/// Cuts that handles of slices tell apart.
+const CUTS: u32 = 0x10;
 /// First handle of other things.
 const OTHERS: usize = 0x4c58_0000;
 
@@ -19,8 +22,8 @@ const OTHERS: usize = 0x4c58_0000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) slot: usize,
-    /// The MIG slice, if the handle is one's.
-    pub(crate) slice: Option<u32>,
+    /// The MIG slice, if the handle is one's: its index, and the cut that it is of.
+    pub(crate) slice: Option<(u32, u32)>,
 }
 
 impl Target {
@@ -28,16 +31,31 @@ impl Target {
         Self { slot, slice: None }
     }
 
+    /// A slice of a card in one of its cuts.
+    pub(crate) fn slice(slot: usize, index: u32, cut: &MigCut) -> Self {
+        Self { slot, slice: Some((index, cut.number % CUTS)) }
+    }
+
+    /// The index of the slice, if it is one of this cut.
+    pub(crate) fn index_in(self, cut: &MigCut) -> Option<u32> {
+        let (index, number) = self.slice?;
+        (number == cut.number % CUTS && cut.at(index).is_some()).then_some(index)
+    }
+
     pub(super) fn of(device: Device) -> Option<Self> {
-        let offset = device.addr().checked_sub(DEVICES).filter(|offset| offset % STEP == 0)?;
-        let part = offset % PER_CARD / STEP;
-        let slice = u32::try_from(part.saturating_sub(1)).ok()?;
-        Some(Self { slot: offset / PER_CARD, slice: (part > 0).then_some(slice) })
+        let offset = device.addr().checked_sub(DEVICES)?;
+        let (part, cut) = (offset % PER_CARD / STEP, u32::try_from(offset % STEP).ok()?);
+        let slot = offset / PER_CARD;
+        match u32::try_from(part).ok()?.checked_sub(1) {
+            Some(index) => Some(Self { slot, slice: Some((index, cut)) }),
+            None => (cut == 0).then_some(Self::card(slot)),
+        }
     }
 
     pub(crate) fn handle(self) -> Device {
-        let part = self.slice.and_then(|slice| usize::try_from(slice + 1).ok()).unwrap_or(0);
-        std::ptr::without_provenance_mut(DEVICES + self.slot * PER_CARD + part * STEP)
+        let small = |number: u32| usize::try_from(number).unwrap_or(0);
+        let within = self.slice.map_or(0, |(index, cut)| small(index + 1) * STEP + small(cut));
+        std::ptr::without_provenance_mut(DEVICES + self.slot * PER_CARD + within)
     }
 }
 
@@ -78,7 +96,7 @@ mod tests {
     #[test]
     fn handles_name_cards_and_slices_and_nothing_else() {
         for slot in [0, 1, 63] {
-            for slice in [None, Some(0), Some(6)] {
+            for slice in [None, Some((0, 0)), Some((6, 15))] {
                 let target = Target { slot, slice };
                 assert_eq!(Target::of(target.handle()), Some(target));
             }

@@ -9,8 +9,13 @@
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod lifecycle;
+mod mig;
 #[cfg(test)]
 mod play;
 #[cfg(test)]
 mod readings;
+#[cfg(test)]
+mod replay;

@@ -13,6 +13,8 @@ const CHILD: &str = "NVML_SIM_TEST_DIRECTORY";
 pub(crate) enum Scene {
     Named(&'static str),
     Text(&'static str),
+    /// The text that it gives, after it wrote what that names into the folder.
+    Made(fn(&Path) -> String),
 }
 
 /// The running child of one test.
@@ -32,6 +34,11 @@ pub(crate) fn play(test: &str, scene: Scene, body: fn(&Stage)) {
             let path = directory.path().join("scenario.toml");
             let epoch = directory.path().join("epoch");
             std::fs::write(&path, text.replace("EPOCH", epoch.to_str().unwrap())).unwrap();
+            path
+        }
+        Scene::Made(make) => {
+            let path = directory.path().join("scenario.toml");
+            std::fs::write(&path, make(directory.path())).unwrap();
             path
         }
     };

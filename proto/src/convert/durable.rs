@@ -32,6 +32,15 @@ pub struct DropParts {
     pub signature: [u8; 64],
 }
 
+/// A signed start of a chain as it travels, within its bounds; nothing in it is verified.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainStartParts {
+    /// The canonical bytes.
+    pub statement: Vec<u8>,
+    /// The node's signature over them.
+    pub signature: [u8; 64],
+}
+
 /// Everything up to a sequence is durable, or covered by a drop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
@@ -109,6 +118,24 @@ impl DropParts {
     }
 }
 
+impl ChainStartParts {
+    /// Takes a start from the wire.
+    ///
+    /// # Errors
+    /// [`ConvertError::TooLong`] and [`ConvertError::Length`].
+    pub fn from_wire(wire: v1::ChainStart) -> Result<Self, ConvertError> {
+        at_most("statement", wire.statement.len(), Head::BYTES_MAX)?;
+        let signature = exactly("signature", &wire.signature)?;
+        Ok(Self { statement: wire.statement, signature })
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn into_wire(self) -> v1::ChainStart {
+        v1::ChainStart { statement: self.statement, signature: self.signature.to_vec() }
+    }
+}
+
 impl Ack {
     /// Reads an acknowledgement; every number is allowed.
     #[must_use]
@@ -178,6 +205,10 @@ mod tests {
         assert_eq!(parts.into_wire(), wire);
         let drop = v1::Drop { statement: vec![1], signature: vec![2; 64] };
         assert_eq!(DropParts::from_wire(drop.clone()).unwrap().into_wire(), drop);
+        let start = v1::ChainStart { statement: vec![1], signature: vec![2; 64] };
+        assert_eq!(ChainStartParts::from_wire(start.clone()).unwrap().into_wire(), start);
+        let long = v1::ChainStart { statement: vec![0; Head::BYTES_MAX + 1], ..start };
+        assert!(ChainStartParts::from_wire(long).is_err());
     }
 
     #[test]

@@ -67,6 +67,7 @@ pub struct Welcome {
     pub server_time: Timestamp,
     pub recorded_until: Option<Timestamp>,
     pub window_bytes: u32,
+    pub start_wanted: bool,
 }
 
 /// Asks for the agent's clocks.
@@ -230,7 +231,8 @@ impl Welcome {
     /// Reads a welcome.
     ///
     /// # Errors
-    /// [`ConvertError`], also when a cursor above 0 comes without the head's hash or the reverse.
+    /// [`ConvertError`], also when a cursor above 0 comes without the head's hash or the reverse, or
+    /// with the wish for the chain's start.
     pub fn from_wire(wire: &v1::Welcome) -> Result<Self, ConvertError> {
         let head = match wire.cursor_head.len() {
             0 => None,
@@ -238,6 +240,9 @@ impl Welcome {
         };
         if head.is_some() != (wire.cursor > 0) {
             return Err(ConvertError::Range { field: "cursor_head" });
+        }
+        if wire.start_wanted && wire.cursor > 0 {
+            return Err(ConvertError::Range { field: "start_wanted" });
         }
         if !CADENCE_MS.contains(&wire.cadence_ms) {
             return Err(ConvertError::Range { field: "cadence_ms" });
@@ -254,6 +259,7 @@ impl Welcome {
                 ms => Some(timestamp("recorded_until_ms", ms)?),
             },
             window_bytes: wire.window_bytes,
+            start_wanted: wire.start_wanted,
         })
     }
 
@@ -270,6 +276,7 @@ impl Welcome {
             server_time_ms: self.server_time.0,
             recorded_until_ms: self.recorded_until.map_or(0, |at| at.0),
             window_bytes: self.window_bytes,
+            start_wanted: self.start_wanted,
         }
     }
 
@@ -279,6 +286,7 @@ impl Welcome {
         delivery::Welcome {
             cursor: self.cursor.sequence,
             cursor_head: self.cursor.head,
+            start_wanted: self.start_wanted,
             window_bytes: u64::from(self.window_bytes),
         }
     }
@@ -474,8 +482,14 @@ mod tests {
             server_time: Timestamp(1_800_000_000_000),
             recorded_until: None,
             window_bytes: 0,
+            start_wanted: false,
         };
         assert_eq!(Welcome::from_wire(&welcome.to_wire()), Ok(welcome.clone()));
+        let unbegun = v1::Welcome { start_wanted: true, ..welcome.to_wire() };
+        assert!(Welcome::from_wire(&unbegun).is_err());
+        let cursor = Cursor::START;
+        let unknown = Welcome { cursor, start_wanted: true, ..welcome.clone() };
+        assert_eq!(Welcome::from_wire(&unknown.to_wire()), Ok(unknown));
         let headless = v1::Welcome { cursor_head: Vec::new(), ..welcome.to_wire() };
         assert!(Welcome::from_wire(&headless).is_err());
         let timeless = v1::Welcome { server_time_ms: i64::MIN, ..welcome.to_wire() };

@@ -8,14 +8,16 @@
 use ed25519_dalek::VerifyingKey;
 use leasewatch_core::evidence::chain::{self, Drop, Head, OpenSegment};
 use leasewatch_core::evidence::statement::{StatementKind, verify};
-use leasewatch_core::id::{BusId, ChainId, GpuUuid, Hash, NodeId, Sequence, Slug};
-use leasewatch_core::segment::{Block, Event, EventKind, Origin, limits};
+use leasewatch_core::id::{ChainId, GpuUuid, Hash, NodeId, Sequence, Slug};
+use leasewatch_core::segment::{
+    Block, Event, EventKind, GpuBlock, Origin, Partition, Place, limits,
+};
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use leasewatch_proto::v1;
 
 /// How far a node's times may lie beyond what the server's clock says.
 const CLOCK_LEEWAY_MS: i64 = 5_000;
-/// How far back an imported log may reach.
+/// How far back a log may reach, imported or generated.
 const IMPORT_REACH_MS: i64 = 3_653 * DAY_MS;
 /// Cadences that an agent may record with.
 const AGENT_CADENCE_MS: std::ops::RangeInclusive<u32> = 100..=60_000;
@@ -54,6 +56,8 @@ pub struct CheckedSegment {
     pub blocks: Vec<CheckedBlock>,
     /// What the events block says.
     pub events: Vec<Event>,
+    /// Whether it was made of a log, so that it may be of a time before the node was heard of.
+    pub is_of_log: bool,
 }
 
 /// A block's bytes.
@@ -68,12 +72,23 @@ pub struct CheckedBlock {
 /// What a block is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BlockOf {
-    /// A GPU in its place.
-    Gpu(GpuUuid, BusId),
+    /// A GPU or slice in its place.
+    Gpu(SeatedGpu),
     /// The host.
     Host,
     /// Events.
     Events,
+}
+
+/// A GPU, or a slice of one, and where it sits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeatedGpu {
+    /// NVML's UUID.
+    pub uuid: GpuUuid,
+    /// Where it sits.
+    pub place: Place,
+    /// What it is a slice of.
+    pub partition: Option<Partition>,
 }
 
 /// A drop that only its chain can still refuse.
@@ -135,7 +150,7 @@ pub(super) fn segment(
             return Ok(Err(refused(sequence, error.code(), error.to_string())));
         }
     };
-    if let Err((code, message)) = check_head(node, &open.head, now) {
+    if let Err((code, message)) = check_head(node, &open, now) {
         return Ok(Err(refused(open.head.sequence, code, message)));
     }
     let Ok(signature) = wire.signature.as_slice().try_into() else { return Err(Unreadable) };
@@ -182,7 +197,12 @@ pub(super) fn drop(
 
 const BAD_SIGNATURE: &str = "bad_signature";
 
-fn check_head(node: &NodeFacts, head: &Head, now: Timestamp) -> Result<(), (&'static str, String)> {
+fn check_head(
+    node: &NodeFacts,
+    open: &OpenSegment,
+    now: Timestamp,
+) -> Result<(), (&'static str, String)> {
+    let head = &open.head;
     let no = |code, message: &str| Err((code, message.to_owned()));
     if head.node != node.id {
         return no("foreign_node", "the head names another node than the key");
@@ -208,7 +228,10 @@ fn check_head(node: &NodeFacts, head: &Head, now: Timestamp) -> Result<(), (&'st
     }
     // The hold of the very first sample reaches back one cadence.
     let reach = node.enrolled_at.plus_ms(-i64::from(head.cadence_ms));
-    let accepted = accepted(node, reach, now);
+    let accepted = match open.is_of_log() {
+        true => of_log(now),
+        false => accepted(node, reach, now),
+    };
     if accepted.start <= head.period.start && head.period.end <= accepted.end {
         return Ok(());
     }
@@ -217,20 +240,30 @@ fn check_head(node: &NodeFacts, head: &Head, now: Timestamp) -> Result<(), (&'st
 }
 
 /// What a node's times may be; `since` is its first credible instant.
-fn accepted(node: &NodeFacts, since: Timestamp, now: Timestamp) -> Period {
+pub(super) fn accepted(node: &NodeFacts, since: Timestamp, now: Timestamp) -> Period {
     match node.origin {
-        Origin::Imported => Period::new(now.plus_ms(-IMPORT_REACH_MS), now),
+        Origin::Imported => of_log(now),
         Origin::Measured | Origin::Simulated => {
             Period::new(since.plus_ms(-CLOCK_LEEWAY_MS), now.plus_ms(CLOCK_LEEWAY_MS))
         }
     }
 }
 
+/// What the times of a log may be. Simulated data is no evidence of anything, so a generator may
+/// write of days before its node was heard of.
+fn of_log(now: Timestamp) -> Period {
+    Period::new(now.plus_ms(-IMPORT_REACH_MS), now)
+}
+
 fn checked(open: OpenSegment, bytes: Vec<Vec<u8>>, signature: [u8; 64]) -> CheckedSegment {
+    let is_of_log = open.is_of_log();
     let mut events = Vec::new();
     let blocks = open.blocks.into_iter().zip(bytes).map(|(block, bytes)| {
         let of = match block {
-            Block::Gpu(gpu) => BlockOf::Gpu(gpu.uuid, gpu.bus_id),
+            Block::Gpu(GpuBlock { uuid, bus_id, partition, .. }) => {
+                let place = Place::of(&bus_id, partition.as_ref());
+                BlockOf::Gpu(SeatedGpu { uuid, place, partition })
+            }
             Block::Host(_) => BlockOf::Host,
             Block::Events(block) => {
                 events = block.events;
@@ -240,7 +273,7 @@ fn checked(open: OpenSegment, bytes: Vec<Vec<u8>>, signature: [u8; 64]) -> Check
         CheckedBlock { of, bytes }
     });
     let blocks = blocks.collect();
-    CheckedSegment { head: open.head, hash: open.hash, signature, blocks, events }
+    CheckedSegment { head: open.head, hash: open.hash, signature, blocks, events, is_of_log }
 }
 
 /// The sequence that a head claims, however broken it is: the agent has to know what to set aside.
@@ -264,8 +297,11 @@ mod tests {
         ClockSource, ClockState, DropReason, HeadDraft, SealedSegment, seal,
     };
     use leasewatch_core::evidence::statement::sign;
-    use leasewatch_core::id::{EpochId, LifeUnitId};
-    use leasewatch_core::segment::{EventsBlock, StopReason};
+    use leasewatch_core::id::{BusId, EpochId, LifeUnitId};
+    use leasewatch_core::sample::Reading;
+    use leasewatch_core::segment::{
+        EventsBlock, GpuBlock, StopReason, TrackPoint, TrackSource, UtilizationTrack,
+    };
 
     const ENROLLED: Timestamp = Timestamp(1_790_000_000_000);
     const NOW: Timestamp = Timestamp(1_790_000_600_000);
@@ -397,6 +433,43 @@ mod tests {
         assert_eq!(code(NOW.plus_ms(-1_000), NOW.plus_ms(1)), Some("clock_out_of_range"));
         let ancient = NOW.plus_ms(-11 * 365 * DAY_MS);
         assert_eq!(code(ancient, ancient.plus_ms(60_000)), Some("clock_out_of_range"));
+    }
+
+    /// A segment with one point from `source` in the middle of its period.
+    fn sealed_track(draft: HeadDraft, source: TrackSource) -> SealedSegment {
+        let at = Timestamp(draft.period.start.0.midpoint(draft.period.end.0));
+        let points = vec![TrackPoint { at, busy: Reading::Number(97) }];
+        let gpu = GpuBlock {
+            uuid: GpuUuid::new("GPU-1").unwrap(),
+            bus_id: BusId::new("00000000:18:00.0").unwrap(),
+            partition: None,
+            ticks: vec![at],
+            track: UtilizationTrack { source, period_ms: 1_000, points },
+            columns: Vec::new(),
+        };
+        seal(draft, &[Block::Gpu(gpu)], &key()).unwrap()
+    }
+
+    #[test]
+    fn a_generated_log_reaches_back_for_simulated_nodes_only() {
+        let day_before = Period::new(ENROLLED.plus_ms(-DAY_MS), ENROLLED.plus_ms(60_000 - DAY_MS));
+        let check = |origin: Origin, period: Period, source: TrackSource| {
+            let draft = HeadDraft { origin, period, ..draft() };
+            let facts = NodeFacts { origin, ..facts() };
+            segment(&facts, wire(sealed_track(draft, source)), NOW).unwrap()
+        };
+        let taken = check(Origin::Simulated, day_before, TrackSource::Import).unwrap();
+        assert!(taken.is_of_log);
+        for (origin, source) in
+            [(Origin::Simulated, TrackSource::Poll), (Origin::Measured, TrackSource::DriverSamples)]
+        {
+            let refused = check(origin, day_before, source).unwrap_err();
+            assert_eq!(refused.code, "clock_out_of_range");
+        }
+        let ahead = Period::new(NOW, NOW.plus_ms(1_000));
+        let refused = check(Origin::Simulated, ahead, TrackSource::Import).unwrap_err();
+        assert_eq!(refused.code, "clock_out_of_range");
+        assert!(!check(Origin::Simulated, ahead, TrackSource::Poll).unwrap().is_of_log);
     }
 
     #[test]

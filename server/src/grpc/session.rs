@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use ed25519_dalek::{Signature, VerifyingKey};
-use leasewatch_core::delivery::Cursor;
+use leasewatch_core::delivery::StoredChain;
 use leasewatch_core::evidence::statement;
 use leasewatch_core::id::{KeyId, clean_text};
 use leasewatch_core::segment::Origin;
@@ -17,7 +17,7 @@ use leasewatch_proto::v1;
 use tonic::Status;
 
 use super::check::NodeFacts;
-use super::{GrpcOptions, GrpcState, cursor_of, introduction};
+use super::{GrpcOptions, GrpcState, introduction, stored_chain};
 use crate::live::Introduction;
 use crate::store::chain;
 use crate::store::node::{self, NewNode, NodeRow};
@@ -50,7 +50,7 @@ pub struct ProvenNode {
 pub(super) struct Joined {
     pub(super) node: Arc<ProvenNode>,
     pub(super) session: SessionKey,
-    pub(super) cursor: Cursor,
+    pub(super) chain: StoredChain,
     pub(super) recorded_until: Option<Timestamp>,
     pub(super) agent_version: String,
 }
@@ -129,7 +129,7 @@ impl Greeting {
         if row.origin != self.hello.origin {
             return Err(JoinFailure::Origin(row.origin));
         }
-        let cursor = cursor_of(chain::cursor(&mut tx, row.key, self.hello.chain).await?);
+        let chain = stored_chain(&chain::read(&mut tx, row.key, self.hello.chain).await?);
         let recorded_until = segment::recorded_until(&mut tx, row.key).await?;
         let known = introduction::introduction(&mut tx, &row).await?;
         let session = session::open(&mut tx, row.key, &self.hello.agent_version, now).await?;
@@ -144,7 +144,7 @@ impl Greeting {
         };
         let node = Arc::new(ProvenNode { key: row.key, facts });
         let agent_version = self.hello.agent_version.clone();
-        Ok((Joined { node, session, cursor, recorded_until, agent_version }, known))
+        Ok((Joined { node, session, chain, recorded_until, agent_version }, known))
     }
 
     async fn find_or_enroll(

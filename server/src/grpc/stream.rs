@@ -19,6 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 use tonic::Status;
 
 use super::GrpcState;
+use super::beginning;
 use super::check::{self, Refused, Unreadable};
 use super::clock_probe::{self, ClockProbe};
 use super::outbox::{Outbox, busy, gone};
@@ -143,6 +144,14 @@ impl<'a> ProvenStream<'a> {
                 let checked = checked.map(|checked| checked.map(|d| Item::Drop(Box::new(d))));
                 self.hand_over(checked).await
             }
+            Some(FromAgent::ChainStart(wire)) => {
+                let checked = beginning::start(&self.node.facts, wire, now);
+                let start = checked.map_err(|why| {
+                    tracing::warn!(node.id = %self.node.facts.id, why, "a chain_start is not taken");
+                    Status::invalid_argument(format!("the chain_start is not taken: {why}"))
+                })?;
+                self.hand_over(Ok(Ok(Item::Start(Box::new(start))))).await
+            }
             Some(FromAgent::Live(wire)) => {
                 self.on_frame(&wire);
                 Ok(())
@@ -225,6 +234,10 @@ impl<'a> ProvenStream<'a> {
             Ok(Outcome::Durable(sequence)) => self.ack(sequence, false).await,
             Ok(Outcome::Rewind(sequence)) => self.ack(sequence, true).await,
             Ok(Outcome::Refused(refused)) => self.refuse(refused).await,
+            Ok(Outcome::Ends(why)) => {
+                tracing::warn!(node.id = %self.node.facts.id, why, "a stream is closed");
+                Err(Status::failed_precondition(why))
+            }
             Err(error) => Err(self.not_written(error)),
         }
     }

@@ -137,12 +137,13 @@ fn welcome(state: &GrpcState, joined: &Joined, live_interval_ms: u32) -> v1::Wel
     let welcome = Welcome {
         node: node.id,
         tenant: node.tenant.clone(),
-        cursor: joined.cursor,
+        cursor: joined.chain.cursor,
         cadence_ms: state.options.cadence_ms,
         live_interval_ms,
         server_time: state.clock.now(),
         recorded_until: joined.recorded_until,
         window_bytes: u32::try_from(limits::WINDOW_BYTES).unwrap_or(u32::MAX),
+        start_wanted: !joined.chain.has_begun(),
     };
     welcome.to_wire()
 }

@@ -25,6 +25,7 @@ use leasewatch_core::id::Sequence;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use super::beginning::CheckedStart;
 use super::check::{CheckedDrop, CheckedSegment, Refused};
 use super::session::ProvenNode;
 use crate::clock::Clock;
@@ -63,6 +64,8 @@ impl Default for WriterOptions {
 /// Something to write.
 #[derive(Debug)]
 pub enum Item {
+    /// The start of a chain.
+    Start(Box<CheckedStart>),
     /// A segment.
     Segment(Box<CheckedSegment>),
     /// A drop.
@@ -78,6 +81,8 @@ pub enum Outcome {
     Rewind(Sequence),
     /// It was refused for good.
     Refused(Refused),
+    /// It has no place in its chain, and nothing behind it has: the stream ends with this.
+    Ends(&'static str),
 }
 
 /// Why an item has no outcome: nothing is known to be stored, and nothing may be acknowledged.
@@ -211,6 +216,7 @@ fn units(bytes: usize) -> usize {
 
 fn weight_bytes(item: &Item) -> usize {
     match item {
+        Item::Start(start) => start.statement.len(),
         Item::Segment(segment) => segment.weight_bytes(),
         Item::Drop(drop) => drop.statement.len(),
     }

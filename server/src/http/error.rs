@@ -15,9 +15,15 @@ pub(super) enum Fault {
     /// Absent, or not the visitor's: the same answer.
     #[error("nothing is here")]
     NotFound,
+    /// Another site sent it.
+    #[error("the request came from another site")]
+    Foreign,
     /// A parameter, by name.
     #[error("the parameter {0} cannot be understood")]
     BadRequest(String),
+    /// The disk.
+    #[error("a file cannot be kept: {0}")]
+    Disk(#[from] std::io::Error),
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -30,14 +36,17 @@ impl Fault {
     fn view(&self) -> ErrorView {
         match self {
             Self::NotFound => ErrorView::new(Problem::NotFound, None),
+            Self::Foreign => ErrorView::new(Problem::Foreign, None),
             Self::BadRequest(name) => ErrorView::new(Problem::BadRequest, Some(name.clone())),
             Self::Store(StoreError::Unavailable(_)) => ErrorView::new(Problem::Unavailable, None),
-            Self::Store(_) | Self::Render(_) => ErrorView::new(Problem::Internal, None),
+            Self::Disk(_) | Self::Store(_) | Self::Render(_) => {
+                ErrorView::new(Problem::Internal, None)
+            }
         }
     }
 
     fn log(&self) {
-        if let Self::Store(_) | Self::Render(_) = self {
+        if let Self::Disk(_) | Self::Store(_) | Self::Render(_) = self {
             tracing::error!(error = %self, "a request failed");
         }
     }

@@ -1,5 +1,8 @@
 //! Building view structs, one file a page.
 
+pub(super) mod gpu;
 pub(super) mod gpus;
+pub(super) mod import;
+pub(super) mod import_run;
 pub(super) mod node;
 pub(super) mod overview;

@@ -75,8 +75,8 @@ impl Covered {
     }
 
     /// The rows and events that are not recorded yet, and how many rows are.
-    pub(super) fn uncovered(&self, log: &ImportLog) -> (ImportLog, usize) {
-        let mut fresh = log.clone();
+    pub(super) fn uncovered(&self, log: ImportLog) -> (ImportLog, usize) {
+        let mut fresh = log;
         let mut covered = 0;
         for gpu in &mut fresh.gpus {
             let end = self.of_gpu(gpu.inventory.uuid.as_str());

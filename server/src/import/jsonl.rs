@@ -6,16 +6,23 @@
 use std::collections::BTreeMap;
 
 use leasewatch_core::sample::{Metric, Reading};
-use leasewatch_core::time::Timestamp;
+use leasewatch_core::time::{LocalInstants, Timestamp};
 use serde_json::{Map, Value};
 
 use super::cell::{self, Measure};
 use super::chosen::Chosen;
 use super::log::{Draft, Gatherer, Identity, ImportLog, Reader, cut};
 use super::{LogError, local_time, text};
+use crate::intake::LogKind;
 
 /// Names that such scripts have for the time.
 const TIME_KEYS: [&str; 4] = ["time", "timestamp", "ts", "datetime"];
+
+/// What a text is that somebody did not say the kind of: JSON lines begin with a brace.
+#[must_use]
+pub fn kind(text: &str) -> LogKind {
+    if text::trim(text).starts_with('{') { LogKind::Jsonl } else { LogKind::Smi }
+}
 
 /// Reads a log.
 ///
@@ -23,7 +30,7 @@ const TIME_KEYS: [&str; 4] = ["time", "timestamp", "ts", "datetime"];
 /// [`LogError`] when no line has a time and the utilization of a GPU.
 pub fn parse(text: &str, reader: Reader<'_>) -> Result<ImportLog, LogError> {
     let mut gatherer = Gatherer::new(reader);
-    for line in text::lines(text) {
+    for line in text::lines(text, reader) {
         match object(line.text) {
             Ok(object) => {
                 if let Err(what) = sample(&mut gatherer, line.number, &object, reader) {
@@ -160,20 +167,22 @@ fn reading(value: &Value, field: &Field) -> Option<cell::Cell> {
 }
 
 /// A local time as text, or seconds or milliseconds since 1970.
-fn instant(time: &Value, reader: Reader<'_>) -> Option<Timestamp> {
+fn instant(time: &Value, reader: Reader<'_>) -> Option<LocalInstants> {
     const MILLISECONDS_FROM: i64 = 100_000_000_000;
-    match time {
-        Value::String(text) => local_time::read(text, reader.zone),
+    let at = match time {
+        Value::String(text) => return local_time::read(text, reader.zone),
         Value::Number(number) => match number.as_i64() {
-            Some(ms) if ms >= MILLISECONDS_FROM => Some(Timestamp(ms)),
-            Some(seconds) => seconds.checked_mul(1_000).map(Timestamp),
+            Some(ms) if ms >= MILLISECONDS_FROM => Timestamp(ms),
+            Some(seconds) => Timestamp(seconds.checked_mul(1_000)?),
             // Seconds with a fraction: the same digits as watts with one.
-            None => cell::read(&format!("{number} W"), Measure::Power)
-                .and_then(|cell| cell.reading.number())
-                .map(Timestamp),
+            None => {
+                let cell = cell::read(&format!("{number} W"), Measure::Power)?;
+                Timestamp(cell.reading.number()?)
+            }
         },
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(at.into())
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::covered::Covered;
 use super::log::{ImportLog, Reader};
 use super::recorder::Recorder;
 use super::{LogError, smi, text};
+use crate::intake::Progress;
 
 /// Two GPUs at the same second, a restart with other columns, a lost GPU, and its reset.
 const LOG: &str = "timestamp, index, pci.bus_id, utilization.gpu [%], power.draw [W]\r\n\
@@ -52,7 +53,7 @@ impl Recorded {
         let last = self.segments.last().map(|segment| &segment.signed.head);
         let cursor = last.map(|head| (head.sequence, head.hash()));
         let covered = Covered::load(self.keys.path(), cursor.map(|(_, head)| head), self.until);
-        let (fresh, _) = covered.uncovered(log);
+        let (fresh, _) = covered.uncovered(log.clone());
         let recorder = Recorder {
             key: &self.key,
             node: NodeId([1; 16]),
@@ -62,7 +63,7 @@ impl Recorded {
             cursor,
             cadence_ms: 1_000,
         };
-        let segments = recorder.seal_all(&fresh).unwrap();
+        let segments = recorder.seal_all(&fresh, &Progress::default()).unwrap();
         if let Some(last) = segments.last() {
             covered.store(self.keys.path(), last.signed.head.hash(), &fresh).unwrap();
         }
@@ -107,7 +108,10 @@ impl Recorded {
 
 fn parse(bytes: &[u8]) -> Result<ImportLog, LogError> {
     let credible = Period::new(Timestamp(1_500_000_000_000), Timestamp(1_800_000_000_000));
-    smi::parse(&text::decode(bytes), Reader { columns: None, zone: Zone::UTC, credible })
+    smi::parse(
+        &text::decode(bytes.to_vec()),
+        Reader { columns: None, zone: Zone::UTC, credible, progress: None },
+    )
 }
 
 fn rows_of(log: &ImportLog) -> usize {
@@ -211,9 +215,9 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let _ = parse(&bytes);
-        let text = text::decode(&bytes);
+        let text = text::decode(bytes);
         let credible = Period::new(Timestamp::MIN, Timestamp::MAX);
-        let reader = Reader { columns: Some("timestamp,utilization.gpu"), zone: Zone::UTC, credible };
+        let reader = Reader { columns: Some("timestamp,utilization.gpu"), zone: Zone::UTC, credible, progress: None };
         let _ = smi::parse(&text, reader);
         let _ = super::jsonl::parse(&text, reader);
         let _ = super::xml::parse(&text, reader);

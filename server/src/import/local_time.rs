@@ -1,24 +1,40 @@
 //! Times as tools and spreadsheets write them. Not here: what a zone is (`core::time`).
 
-use leasewatch_core::time::{DAY_MS, HOUR_MS, Timestamp, Zone};
+use leasewatch_core::time::{DAY_MS, HOUR_MS, LocalInstants, Timestamp, Zone};
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Reads, on a clock of `zone`: `2026/08/01 03:59:40.361`, the same with dashes or a `T`,
-/// `8/1/2026 3:59:40 AM` (month first), and `Sat Aug  1 03:59:40 2026`. A `Z` or an offset such as
-/// `+08:00` stands above the zone.
-pub(super) fn read(cell: &str, zone: Zone) -> Option<Timestamp> {
+/// `8/1/2026 3:59:40 AM` (month first), `01.08.2026 03:59:40,361` (with dots the day stands first),
+/// and `Sat Aug  1 03:59:40 2026`. A `Z` or an offset such as `+08:00` stands above the zone, and
+/// so do seconds (10 digits) and milliseconds (13) since 1970. In the hour that the zone repeats, a
+/// reading is one of two.
+pub(super) fn read(cell: &str, zone: Zone) -> Option<LocalInstants> {
+    since_1970(cell.trim()).map(LocalInstants::from).or_else(|| calendar(cell, zone))
+}
+
+/// The same without numbers, which may be anything.
+pub(super) fn calendar(cell: &str, zone: Zone) -> Option<LocalInstants> {
     let (local, offset_ms) = split_offset(cell.trim());
-    let as_utc =
-        year_first(local).or_else(|| month_first(local)).or_else(|| weekday_first(local))?;
+    let as_utc = year_first(local).or_else(|| year_last(local)).or_else(|| weekday_first(local))?;
     let in_range =
         Timestamp::MIN.plus_ms(DAY_MS) < as_utc && as_utc < Timestamp::MAX.plus_ms(-DAY_MS);
     let at = match offset_ms {
-        Some(offset) => Some(as_utc.plus_ms(-offset)),
-        None => zone.instant_of_local_ms(as_utc.0),
+        Some(offset) => Some(as_utc.plus_ms(-offset).into()),
+        None => zone.instants_of_local_ms(as_utc.0),
     };
-    at.filter(|at| in_range && at.since(as_utc).abs() <= 26 * HOUR_MS)
+    at.filter(|at| in_range && at.first.since(as_utc).abs() <= 26 * HOUR_MS)
+}
+
+fn since_1970(text: &str) -> Option<Timestamp> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = match (whole.len(), fraction.len()) {
+        (13, 0) => whole.to_owned(),
+        (10, 0..=9) => format!("{whole}{}", format!("{fraction:0<3}").get(..3)?),
+        _ => return None,
+    };
+    all_digits(&digits).then(|| digits.parse().ok().map(Timestamp))?
 }
 
 /// The local reading, and the offset that stands behind it in milliseconds.
@@ -47,10 +63,13 @@ fn year_first(text: &str) -> Option<Timestamp> {
     instant(number(year, 4)?, number(month, 2)?, number(day, 2)?, clock.trim_start())
 }
 
-fn month_first(text: &str) -> Option<Timestamp> {
+fn year_last(text: &str) -> Option<Timestamp> {
     let (date, clock) = text.split_once(' ')?;
-    let (month, day, year) = three(date, '/')?;
-    (year.len() == 4 && month.len() <= 2).then_some(())?;
+    let (year, month, day) = match three(date, '/') {
+        Some((month, day, year)) => (year, month, day),
+        None => three(date, '.').map(|(day, month, year)| (year, month, day))?,
+    };
+    (year.len() == 4).then_some(())?;
     instant(number(year, 4)?, number(month, 2)?, number(day, 2)?, clock.trim_start())
 }
 
@@ -79,7 +98,8 @@ fn instant(year: i64, month: i64, day: i64, clock: &str) -> Option<Timestamp> {
         Some(_) => return None,
         None => (clock, None),
     };
-    let (clock, fraction) = clock.split_once('.').map_or((clock, ""), |(clock, f)| (clock, f));
+    let (clock, fraction) =
+        clock.split_once(['.', ',']).map_or((clock, ""), |(clock, f)| (clock, f));
     let (hour, rest) = clock.split_once(':')?;
     let (minute, second) = rest.split_once(':').unwrap_or((rest, "00"));
     let (minute, second) = (minute.len() == 2 && second.len() == 2).then_some((minute, second))?;
@@ -111,7 +131,7 @@ mod tests {
     use super::*;
 
     fn at(cell: &str) -> Option<String> {
-        read(cell, Zone::UTC).map(|at| at.to_string())
+        read(cell, Zone::UTC).map(|at| at.first.to_string())
     }
 
     #[test]
@@ -125,7 +145,12 @@ mod tests {
             "2026-07-31T22:59:40.000-05:00",
             "08/01/2026 03:59:40",
             "8/1/2026 3:59:40 AM",
+            "01.08.2026 03:59:40",
+            "1.8.2026 3:59:40,000",
             "Sat Aug  1 03:59:40 2026",
+            "1785556780",
+            "1785556780.000412",
+            "1785556780000",
         ] {
             assert_eq!(at(cell).as_deref(), Some(expected), "{cell}");
         }
@@ -133,7 +158,7 @@ mod tests {
         assert_eq!(at("8/1/2026 12:05 AM").unwrap(), "2026-08-01T00:05:00.000Z");
         assert_eq!(at("8/1/2026 12:05 PM").unwrap(), "2026-08-01T12:05:00.000Z");
         let zone = Zone::parse("Asia/Shanghai").unwrap();
-        assert_eq!(read("2026/08/01 11:59:40", zone).unwrap().to_string(), expected);
+        assert_eq!(read("2026/08/01 11:59:40", zone).unwrap().first.to_string(), expected);
     }
 
     #[test]
@@ -151,6 +176,10 @@ mod tests {
             "2026/08/01 03:59:40.36x",
             "Sat Aug 1 03:59:40",
             "2026/02/30 00:00:00",
+            "178555678",
+            "17855567800",
+            "-785556780",
+            "1785556780.x",
         ] {
             assert_eq!(at(cell), None, "{cell}");
         }

@@ -8,10 +8,9 @@ use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::segment::{Event, GpuInventory};
 use leasewatch_core::time::{Period, Timestamp, Zone};
 
-pub(super) use gather::{BusNumber, Draft, Gatherer, Identity};
+use crate::intake::{Problems, Progress, Step};
 
-/// Problems that are kept with their reason; more are counted.
-const PROBLEMS_SHOWN: usize = 20;
+pub(super) use gather::{BusNumber, Draft, Gatherer, Identity};
 
 /// How to read a log.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +21,18 @@ pub struct Reader<'a> {
     pub zone: Zone,
     /// The server takes no times outside; rows there come from a clock that was not set.
     pub credible: Period,
+    /// Where to say how far the reading is.
+    pub progress: Option<&'a Progress>,
+}
+
+impl Reader<'_> {
+    /// Says that `done` of `all` bytes are read.
+    pub(super) fn tell(&self, done: usize, all: usize) {
+        let bytes = |count| u64::try_from(count).unwrap_or(u64::MAX);
+        if let Some(progress) = self.progress {
+            progress.set(Step::Reading(bytes(done), bytes(all)));
+        }
+    }
 }
 
 /// A log, by GPU.
@@ -65,51 +76,6 @@ impl LoggedRow {
     #[must_use]
     pub fn reading(&self, metric: Metric) -> Option<Reading> {
         self.readings.iter().find(|(m, _)| *m == metric).map(|(_, reading)| *reading)
-    }
-}
-
-/// Lines that were not understood: the first with their reasons, and how many in all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Problems {
-    /// The first of them.
-    pub first: Vec<Problem>,
-    /// All of them.
-    pub count: usize,
-}
-
-/// Something in a log that was not imported.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
-    /// The line, from 1.
-    pub line: usize,
-    /// What is wrong, with the text, made inert.
-    pub what: String,
-}
-
-impl Problems {
-    pub(super) fn add(&mut self, line: usize, what: &str) {
-        self.count += 1;
-        if self.first.len() < PROBLEMS_SHOWN {
-            self.first.push(Problem { line, what: clean_text(what, 300) });
-        }
-    }
-
-    fn by_line(mut self) -> Self {
-        self.first.sort_by_key(|problem| problem.line);
-        self
-    }
-}
-
-impl std::fmt::Display for Problems {
-    /// One line for each that is kept, and how many more there are.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for Problem { line, what } in &self.first {
-            writeln!(f, "line {line}: {what}")?;
-        }
-        match self.count - self.first.len() {
-            0 => Ok(()),
-            more => writeln!(f, "and {more} more"),
-        }
     }
 }
 

@@ -1,6 +1,9 @@
 //! Seals the rows of a log into segments of origin *imported*.
 
-use leasewatch_core::evidence::chain::{ClockSource, ClockState, HeadDraft, SealedSegment, seal};
+use leasewatch_core::evidence::chain::{
+    ChainStart, ChainStartReason, ClockSource, ClockState, HeadDraft, SealedSegment, seal,
+};
+use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug};
 use leasewatch_core::sample::Metric;
 use leasewatch_core::segment::{
@@ -8,8 +11,10 @@ use leasewatch_core::segment::{
     StopReason, TrackPoint, TrackSource, UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
+use leasewatch_proto::convert::ChainStartParts;
 
 use super::log::{ImportLog, LoggedGpu, LoggedRow};
+use crate::intake::{Progress, Step};
 
 /// Rows of one GPU in one segment: below the bound on ticks, so that jitter never exceeds it.
 const ROWS_PER_SEGMENT: usize = 400;
@@ -44,17 +49,32 @@ pub fn median_cadence_ms(log: &ImportLog) -> Option<u32> {
 }
 
 impl Recorder<'_> {
+    /// Signs the start of the node's chain, which begins with the record and not with the import.
+    #[must_use]
+    pub fn start(&self, at: Timestamp) -> ChainStartParts {
+        let reason = ChainStartReason::Joined;
+        let start = ChainStart { node: self.node, chain: self.chain, at, reason };
+        let statement = start.statement();
+        let signature = sign(StatementKind::ChainStart, &statement, self.key);
+        ChainStartParts { statement, signature }
+    }
+
     /// Seals the whole log. What is recorded already is left out by the caller.
     ///
     /// # Errors
     /// What the seal refuses, in words.
-    pub fn seal_all(&self, log: &ImportLog) -> Result<Vec<SealedSegment>, String> {
+    pub fn seal_all(
+        &self,
+        log: &ImportLog,
+        progress: &Progress,
+    ) -> Result<Vec<SealedSegment>, String> {
         let Some(whole) = log.bounds(Period::new(Timestamp::MIN, Timestamp::MAX)) else {
             return Ok(Vec::new());
         };
         let cadence = i64::from(self.cadence_ms);
         let swaps = log.swaps();
         let mut sealed: Vec<SealedSegment> = Vec::new();
+        let rows = log.rows_up_to(Timestamp::MAX);
         let mut window_start = whole.start;
         let mut recorded_to: Option<Timestamp> = None;
         while window_start <= whole.end {
@@ -71,6 +91,7 @@ impl Recorder<'_> {
             let segment = self.seal_one(sealed.last(), period, log.gpus.len(), &blocks)?;
             sealed.push(segment);
             recorded_to = Some(found.end);
+            progress.set(Step::Sealing(log.rows_up_to(window.end), rows));
         }
         Ok(sealed)
     }
@@ -159,6 +180,7 @@ impl Recorder<'_> {
         Some(GpuBlock {
             uuid: gpu.inventory.uuid.clone(),
             bus_id: gpu.inventory.bus_id.clone(),
+            partition: None,
             ticks: rows.iter().map(|row| row.at).collect(),
             track: UtilizationTrack {
                 source: TrackSource::Import,
@@ -191,6 +213,11 @@ impl Recorder<'_> {
 }
 
 impl ImportLog {
+    fn rows_up_to(&self, end: Timestamp) -> u64 {
+        let before = |gpu: &LoggedGpu| gpu.rows.partition_point(|row| row.at < end);
+        self.gpus.iter().map(|gpu| u64::try_from(before(gpu)).unwrap_or(u64::MAX)).sum()
+    }
+
     /// First and last time of what lies in `window`.
     fn bounds(&self, window: Period) -> Option<Period> {
         let rows = || self.gpus.iter().map(|gpu| rows_in(gpu, window));

@@ -25,7 +25,7 @@ pub fn parse(text: &str, reader: Reader<'_>) -> Result<ImportLog, LogError> {
         first_row: None,
         reader,
     };
-    text::lines(text).for_each(|line| csv.line(&line));
+    text::lines(text, reader).for_each(|line| csv.line(&line));
     let Csv { gatherer, refused, first_row, .. } = csv;
     let log = gatherer.finish().map_err(|_| LogError::GpusNotNamed)?;
     match (log.gpus.is_empty(), refused, first_row) {

@@ -41,6 +41,7 @@ pub fn parse(text: &str, reader: Reader<'_>) -> Result<ImportLog, LogError> {
         attached: None,
         gpus: 0,
         gpu: None,
+        counted: (0, 1),
     };
     let mut xml = XmlReader::from_str(text);
     loop {
@@ -77,6 +78,8 @@ struct Snapshots<'a> {
     attached: Option<String>,
     gpus: usize,
     gpu: Option<Element>,
+    /// A position, and its line: positions ascend.
+    counted: (usize, usize),
 }
 
 impl Snapshots<'_> {
@@ -85,9 +88,13 @@ impl Snapshots<'_> {
         self.gatherer.problem(line, what);
     }
 
-    fn line(&self, position: usize) -> usize {
-        let before = self.text.as_bytes().get(..position).unwrap_or(self.text.as_bytes());
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    fn line(&mut self, position: usize) -> usize {
+        let (from, line) = self.counted;
+        let position = position.clamp(from, self.text.len());
+        let between = self.text.as_bytes().get(from..position).unwrap_or_default();
+        self.counted = (position, line + between.iter().filter(|byte| **byte == b'\n').count());
+        self.reader.tell(position, self.text.len());
+        self.counted.1
     }
 
     fn event(&mut self, position: usize, event: &Event<'_>) -> Result<(), String> {

@@ -3,16 +3,16 @@
 //! One hour of one node is one transaction: the queue's row goes and the records come together.
 //! The rule of what becomes of a record is `core::metering::decide`; nothing here knows more.
 
-use leasewatch_core::id::SlotNo;
+use leasewatch_core::id::{Hash, SlotNo};
 use leasewatch_core::metering::{
-    Current, HourProfile, HourRecord, HourState, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write, decide,
+    Current, HourNames, HourProfile, HourRecord, HourState, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write,
+    decide,
 };
 use leasewatch_core::time::{HOUR_MS, Hour, Timestamp};
 
-use super::load::{MeteredSlot, NodeHour, load, statement_hash};
 use super::{Jobs, pause};
 use crate::live::Changed;
-use crate::store::hour::{self, HourRow, NewHour};
+use crate::store::hour::{self, HourRow, MeteredSlot, NewHour, NodeHour};
 use crate::store::hour_work::{self, WorkReason};
 use crate::store::{NodeKey, Scope, StoreError, Tx, node, partition, segment};
 
@@ -20,7 +20,7 @@ const JOB: &str = "close_hours";
 /// After an hour's end, time for the server's own liveness to be written.
 const CLOSE_DELAY_MS: i64 = 15_000;
 /// Hours of one turn, and hours per look for those that can be sealed.
-const TURN_LIMIT: u32 = 1_024;
+const TURN_LIMIT: u32 = 256;
 const SEAL_LIMIT: u32 = 256;
 /// Between two looks at hours that came back, in milliseconds.
 const AGAIN_MS: i64 = 10_000;
@@ -145,7 +145,7 @@ async fn close(
     let settled = last.is_none_or(|last| {
         last.head.period.end > hour.end() || now.since(last.received_at) >= SETTLED_AFTER_MS
     });
-    let loaded = load(tx, row, hour).await?;
+    let loaded = hour::around(tx, row, hour, None).await?;
     let mut outcome = Outcome::default();
     for slot in loaded.meter(loaded.enrolled(now)) {
         write_slot(tx, &loaded, &slot, (now, settled), &mut outcome).await?;
@@ -229,4 +229,20 @@ impl Put<'_> {
         };
         hour::put(tx, &new).await
     }
+}
+
+/// The statement hash that a record is committed under.
+fn statement_hash(
+    node: &node::NodeRow,
+    slot: SlotNo,
+    record: &HourRecord,
+    (revision, previous): (u32, Option<Hash>),
+) -> Hash {
+    record.statement_hash(&HourNames {
+        tenant: &node.tenant,
+        node: node.id,
+        slot,
+        revision,
+        previous,
+    })
 }

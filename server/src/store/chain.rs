@@ -1,6 +1,6 @@
-//! How far each chain of heads is stored: cursors, drops, contradictions.
+//! Each chain of heads: how it began, how far it is stored, drops, contradictions.
 
-use leasewatch_core::evidence::chain::Drop as DropNotice;
+use leasewatch_core::evidence::chain::{ChainStart, Drop as DropNotice, leaf_hash};
 use leasewatch_core::id::{ChainId, Hash, Sequence};
 use leasewatch_core::time::{Period, Timestamp};
 
@@ -20,6 +20,28 @@ pub struct CursorRow {
     pub ended_at: Timestamp,
 }
 
+/// What is stored of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainRow {
+    /// How far it got; `None` before its first segment or drop.
+    pub cursor: Option<CursorRow>,
+    /// Hash of its start. Not looked up where there is a cursor.
+    pub start: Option<Hash>,
+}
+
+/// The signed start of a chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartRow {
+    /// What it says.
+    pub start: ChainStart,
+    /// Its canonical bytes.
+    pub statement: Vec<u8>,
+    /// The node's signature over them.
+    pub signature: [u8; 64],
+    /// Server time of the commit.
+    pub received_at: Timestamp,
+}
+
 /// Where a cursor moves to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CursorStep {
@@ -31,19 +53,15 @@ pub struct CursorStep {
     pub period: Period,
 }
 
-/// Reads a cursor and holds it until the transaction ends, so that nobody else moves it. Scope:
-/// ingest.
+/// Reads a chain and holds it until the transaction ends, so that nobody else moves its cursor.
+/// Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn lock_cursor(
-    tx: &mut Tx,
-    key: NodeKey,
-    chain: ChainId,
-) -> Result<Option<CursorRow>, StoreError> {
+pub async fn lock(tx: &mut Tx, key: NodeKey, chain: ChainId) -> Result<ChainRow, StoreError> {
     let (tenant, node) = key.columns();
-    // The node's row first: it also serialises the first segment of a chain, which has no cursor
-    // to lock yet, and slots, which are numbered per node.
+    // The node's row first: it also serialises the start and the first segment of a chain, which
+    // has no cursor to lock yet, and slots, which are numbered per node.
     sqlx::query!(
         "select node_id from node where tenant_id = $1 and node_id = $2 for no key update",
         tenant,
@@ -51,7 +69,138 @@ pub async fn lock_cursor(
     )
     .fetch_optional(tx.connection())
     .await?;
-    cursor(tx, key, chain).await
+    read(tx, key, chain).await
+}
+
+/// Reads a chain without a lock.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn read(tx: &mut Tx, key: NodeKey, chain: ChainId) -> Result<ChainRow, StoreError> {
+    let cursor = cursor(tx, key, chain).await?;
+    // A chain with a cursor has begun, so each segment does not ask for its start again.
+    let start = match cursor {
+        Some(_) => None,
+        None => start_hash(tx, key, chain).await?,
+    };
+    Ok(ChainRow { cursor, start })
+}
+
+/// The hash of a chain's start, if one is stored.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn start_hash(
+    tx: &mut Tx,
+    key: NodeKey,
+    chain: ChainId,
+) -> Result<Option<Hash>, StoreError> {
+    let (tenant, node) = key.columns();
+    let statement = sqlx::query_scalar!(
+        "select statement from chain_start
+        where tenant_id = $1 and node_id = $2 and chain_id = $3",
+        tenant,
+        node,
+        &chain.0
+    )
+    .fetch_optional(tx.connection())
+    .await?;
+    Ok(statement.map(|statement| leaf_hash(&statement)))
+}
+
+/// Whether the node has begun any chain, with a start or before there were any.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn has_any(tx: &mut Tx, key: NodeKey) -> Result<bool, StoreError> {
+    let (tenant, node) = key.columns();
+    let found = sqlx::query_scalar!(
+        r#"select exists (select from chain_start where tenant_id = $1 and node_id = $2)
+            or exists (select from chain_cursor where tenant_id = $1 and node_id = $2) as "found!""#,
+        tenant,
+        node
+    )
+    .fetch_one(tx.connection())
+    .await?;
+    Ok(found)
+}
+
+/// Stores the start of a chain that has none. Scope: ingest, after [`lock`].
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn insert_start(tx: &mut Tx, key: NodeKey, row: &StartRow) -> Result<(), StoreError> {
+    let (tenant, node) = key.columns();
+    sqlx::query!(
+        "insert into chain_start (tenant_id, node_id, chain_id, at, reason, statement, signature,
+            received_at)
+        values ($1, $2, $3, $4, $5, $6, $7, $8)",
+        tenant,
+        node,
+        &row.start.chain.0,
+        row.start.at.0,
+        row.start.reason.name(),
+        row.statement,
+        &row.signature,
+        row.received_at.0
+    )
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// The starts of a node's chains within `period`, the latest first, at most `limit`.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn starts(
+    tx: &mut Tx,
+    key: NodeKey,
+    period: Period,
+    limit: u32,
+) -> Result<Vec<StartRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let rows = sqlx::query!(
+        "select statement, signature, received_at from chain_start
+        where tenant_id = $1 and node_id = $2 and at >= $3 and at < $4
+        order by at desc, chain_id limit $5",
+        tenant,
+        node,
+        period.start.0,
+        period.end.0,
+        i64::from(limit)
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    let column = Column("chain_start", "statement");
+    rows.into_iter()
+        .map(|row| {
+            Ok(StartRow {
+                start: ChainStart::from_statement(&row.statement)
+                    .map_err(|error| column.wrong(error))?,
+                statement: row.statement,
+                signature: Column("chain_start", "signature").array(&row.signature)?,
+                received_at: Timestamp(row.received_at),
+            })
+        })
+        .collect()
+}
+
+/// How often the record of a node broke off and began anew, in its whole life.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn breaks(tx: &mut Tx, key: NodeKey) -> Result<u32, StoreError> {
+    let (tenant, node) = key.columns();
+    let count = sqlx::query_scalar!(
+        r#"select count(*) as "count!" from chain_start
+        where tenant_id = $1 and node_id = $2 and reason <> 'joined'"#,
+        tenant,
+        node
+    )
+    .fetch_one(tx.connection())
+    .await?;
+    fitted(count, "number of breaks")
 }
 
 /// Reads a cursor without a lock.
@@ -85,7 +234,7 @@ pub async fn cursor(
 }
 
 /// Moves a cursor forward, or makes it. A step that is not forward changes nothing. Scope: ingest,
-/// after [`lock_cursor`].
+/// after [`lock`].
 ///
 /// # Errors
 /// [`StoreError`] of the database.

@@ -174,6 +174,38 @@ pub async fn before_of_kinds(
     rows.into_iter().map(TryInto::try_into).collect()
 }
 
+/// The last `limit` events of these kinds and about these GPUs before `at`, by time.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn before_of_gpus(
+    tx: &mut Tx,
+    key: NodeKey,
+    at: Timestamp,
+    (kinds, gpus): (&[&str], &[GpuUuid]),
+    limit: u32,
+) -> Result<Vec<EventRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let gpus: Vec<&str> = gpus.iter().map(GpuUuid::as_str).collect();
+    let mut rows = sqlx::query_as!(
+        Row,
+        r#"select tenant_id, node_id, chain_id, sequence, body::text as "body!" from event
+        where tenant_id = $1 and node_id = $2 and at < $3 and kind = any ($5)
+            and gpu_uuid = any ($6)
+        order by at desc, chain_id desc, sequence desc, ordinal desc limit $4"#,
+        tenant,
+        node,
+        at.0,
+        i64::from(limit),
+        kinds as &[&str],
+        &gpus as &[&str]
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    rows.reverse();
+    rows.into_iter().map(TryInto::try_into).collect()
+}
+
 /// The last event of one kind, by the kind's name.
 ///
 /// # Errors

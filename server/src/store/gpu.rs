@@ -1,22 +1,24 @@
-//! Physical GPUs: where each was seen last, and what it said of itself.
+//! GPUs and slices of them: where each was seen last, and what it said of itself.
 
 use leasewatch_core::id::{GpuUuid, SlotNo};
-use leasewatch_core::segment::{Event, EventKind, GpuInventory};
+use leasewatch_core::segment::{Event, EventKind, GpuInventory, MigInstance, Partition};
 use leasewatch_core::time::Timestamp;
 
 use super::column::Column;
-use super::slot::{slot_column, slot_no};
+use super::slot::{instance, slot_column, slot_no};
 use super::{NodeKey, StoreError, Tx, event};
 
 const INVENTORY: Column = Column("gpu", "inventory");
 
-/// A GPU of a node.
+/// A GPU of a node, or a slice of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuRow {
     /// NVML's UUID.
     pub uuid: GpuUuid,
     /// Where it was seen last.
     pub slot: SlotNo,
+    /// What it is a slice of; `None` for a whole GPU.
+    pub partition: Option<Partition>,
     /// As NVML reports it; `None` before its inventory arrived.
     pub name: Option<String>,
     /// The catalogue's entry for that name.
@@ -29,8 +31,8 @@ pub struct GpuRow {
     pub last_seen_at: Timestamp,
 }
 
-/// Notes that a GPU was seen in a slot. An older sight than the last one moves nothing. Scope:
-/// ingest.
+/// Notes that a GPU, or a slice, was seen in a slot. An older sight than the last one changes
+/// nothing. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError::Constraint`] for a slot that is not bound.
@@ -38,22 +40,36 @@ pub async fn see(
     tx: &mut Tx,
     key: NodeKey,
     slot: SlotNo,
-    uuid: &GpuUuid,
+    (uuid, partition): (&GpuUuid, Option<&Partition>),
     at: Timestamp,
 ) -> Result<(), StoreError> {
     let (tenant, node) = key.columns();
+    let share = partition.map(|of| (of.parent.as_str(), of.slices.into(), of.slices_of.into()));
+    let (parent, slices, slices_of): (Option<&str>, Option<i16>, Option<i16>) = match share {
+        Some((parent, slices, slices_of)) => (Some(parent), Some(slices), Some(slices_of)),
+        None => (None, None, None),
+    };
     sqlx::query!(
-        "insert into gpu (tenant_id, node_id, uuid, slot_no, first_seen_at, last_seen_at)
-        values ($1, $2, $3, $4, $5, $5)
+        "insert into gpu (tenant_id, node_id, uuid, slot_no, first_seen_at, last_seen_at, parent_uuid,
+            slices, slices_of)
+        values ($1, $2, $3, $4, $5, $5, $6, $7, $8)
         on conflict (tenant_id, node_id, uuid) do update set
-            slot_no = case when excluded.last_seen_at >= gpu.last_seen_at then excluded.slot_no else gpu.slot_no end,
+            (slot_no, parent_uuid, slices, slices_of) = (select
+                case when later then excluded.slot_no else gpu.slot_no end,
+                case when later then excluded.parent_uuid else gpu.parent_uuid end,
+                case when later then excluded.slices else gpu.slices end,
+                case when later then excluded.slices_of else gpu.slices_of end
+                from (select excluded.last_seen_at >= gpu.last_seen_at as later) as sight),
             first_seen_at = least(gpu.first_seen_at, excluded.first_seen_at),
             last_seen_at = greatest(gpu.last_seen_at, excluded.last_seen_at)",
         tenant,
         node,
         uuid.as_str(),
         slot_column(slot)?,
-        at.0
+        at.0,
+        parent,
+        slices,
+        slices_of
     )
     .execute(tx.connection())
     .await?;
@@ -96,10 +112,12 @@ pub async fn describe(
 pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<GpuRow>, StoreError> {
     let (tenant, node) = key.columns();
     let rows = sqlx::query!(
-        r#"select uuid, slot_no, name, catalogue_key, inventory::text as inventory, first_seen_at,
-            last_seen_at
-        from gpu where tenant_id = $1 and node_id = $2
-        order by slot_no, last_seen_at desc, uuid"#,
+        r#"select g.uuid, g.slot_no, g.name, g.catalogue_key, g.inventory::text as inventory,
+            g.first_seen_at, g.last_seen_at, g.parent_uuid, g.slices, g.slices_of, s.gpu_instance,
+            s.compute_instance
+        from gpu g join slot s using (tenant_id, node_id, slot_no)
+        where tenant_id = $1 and node_id = $2
+        order by slot_no, g.last_seen_at desc, g.uuid"#,
         tenant,
         node
     )
@@ -107,7 +125,10 @@ pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<GpuRow>, StoreErro
     .await?;
     rows.into_iter()
         .map(|row| {
+            let share = (row.parent_uuid, row.slices, row.slices_of);
+            let instance = instance(row.gpu_instance, row.compute_instance)?;
             Ok(GpuRow {
+                partition: partition(share, instance)?,
                 uuid: Column("gpu", "uuid").parsed(&row.uuid)?,
                 slot: slot_no(row.slot_no)?,
                 name: row.name,
@@ -118,6 +139,21 @@ pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<GpuRow>, StoreErro
             })
         })
         .collect()
+}
+
+fn partition(
+    share: (Option<String>, Option<i16>, Option<i16>),
+    instance: Option<MigInstance>,
+) -> Result<Option<Partition>, StoreError> {
+    let (Some(instance), (Some(parent), Some(slices), Some(slices_of))) = (instance, share) else {
+        return Ok(None);
+    };
+    Ok(Some(Partition {
+        parent: Column("gpu", "parent_uuid").parsed(&parent)?,
+        instance,
+        slices: Column("gpu", "slices").number(slices)?,
+        slices_of: Column("gpu", "slices_of").number(slices_of)?,
+    }))
 }
 
 fn inventory(json: &str) -> Result<GpuInventory, StoreError> {

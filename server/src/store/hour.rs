@@ -1,5 +1,6 @@
 //! Hour records: written by one job, read by pages and exports.
 
+mod around;
 mod read;
 mod total;
 
@@ -7,7 +8,8 @@ use leasewatch_core::id::{GpuUuid, Hash, SlotNo};
 use leasewatch_core::metering::{HourProfile, HourRecord, HourState};
 use leasewatch_core::time::{Hour, Timestamp};
 
-pub use read::{HourCursor, HourRow, current, of_node, page, profiles, revisions};
+pub use around::{MeteredSlot, NodeHour, around};
+pub use read::{HourCursor, HourRow, current, of_node, of_slot, page, profiles, revisions};
 pub use total::{HourTotal, NodeTotal, totals_by_hour, totals_by_node};
 
 use super::column::{fitted, hour_column};

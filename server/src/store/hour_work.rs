@@ -46,8 +46,9 @@ pub async fn add(
     Ok(())
 }
 
-/// Up to `limit` hours before `before` that wait, the oldest first; `again` says whether those that
-/// were looked at and came back are among them. Nothing is taken.
+/// Up to `limit` hours before `before` that wait, the latest first, so that the past of one node
+/// does not keep the present of the others waiting; `again` says whether those that were looked at
+/// and came back are there too, behind the others. Nothing is taken.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -60,7 +61,7 @@ pub async fn list(
     let rows = sqlx::query!(
         "select tenant_id, node_id, hour from hour_work
         where hour < $1 and ($2 or reason <> $3)
-        order by hour, tenant_id, node_id limit $4",
+        order by reason = $3, hour desc, tenant_id, node_id limit $4",
         hour_column(before)?,
         again,
         i16::from(WorkReason::Again as u8),

@@ -12,8 +12,20 @@ pub enum Durability {
     Throwaway,
 }
 
+/// How the tables of raw data (segments, blocks, events) are cut by time; fixed at the first start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeLayout {
+    /// Partitions of PostgreSQL, made ahead by the server.
+    Partitions,
+    /// Hypertables of TimescaleDB, which makes their chunks by itself.
+    Hypertables,
+}
+
 /// The first minor version of each major without known loss of data.
 const FLOORS: [(i32, i32); 4] = [(15, 14), (16, 10), (17, 6), (18, 0)];
+
+/// The oldest TimescaleDB whose hypertables are accepted: the one that the tests run on.
+const TIMESCALE_FLOOR: (u32, u32) = (2, 23);
 
 /// What is wrong with the database.
 #[derive(Debug, thiserror::Error)]
@@ -75,14 +87,28 @@ pub enum PreflightError {
         /// Of this program.
         known: i64,
     },
+    /// The raw data is in hypertables of a TimescaleDB that nobody tried.
+    #[error(
+        "TimescaleDB {0} holds the segments, and {floor_major}.{floor_minor} is the oldest that works; run `alter extension \
+         timescaledb update` as the administrator",
+        floor_major = TIMESCALE_FLOOR.0,
+        floor_minor = TIMESCALE_FLOOR.1
+    )]
+    OldTimescale(String),
+    /// The raw data is in hypertables, and the extension is not there or not at work.
+    #[error(
+        "the segments are in hypertables of TimescaleDB, and {0}; nothing can be stored before that is put right"
+    )]
+    Timescale(&'static str),
 }
 
 /// Checks everything that must hold before the first segment is acknowledged. With
-/// [`Durability::Throwaway`] settings and minor versions are not looked at.
+/// [`Durability::Throwaway`] settings and minor versions are not looked at. Returns, and logs, which
+/// branch of the schema the database has.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub async fn preflight(db: &Db, durability: Durability) -> Result<(), PreflightError> {
+pub async fn preflight(db: &Db, durability: Durability) -> Result<TimeLayout, PreflightError> {
     let known = newest_version();
     let facts = match read_facts(db).await {
         Err(StoreError::Query(error)) if lacks_schema(&error) => {
@@ -102,11 +128,35 @@ pub async fn preflight(db: &Db, durability: Durability) -> Result<(), PreflightE
         found if found < known => return Err(PreflightError::OlderSchema { found, known }),
         _ => {}
     }
-    if durability == Durability::Throwaway {
-        return Ok(());
-    }
+    let layout = layout(&facts.raw_tables)?;
     let off = facts.settings.into_iter().find(|(_, value)| value == "off");
-    off.map_or(Ok(()), |(setting, value)| Err(PreflightError::Setting { setting, value }))
+    if let (Durability::Durable, Some((setting, value))) = (durability, off) {
+        return Err(PreflightError::Setting { setting, value });
+    }
+    let timescaledb = facts.raw_tables.extension.as_deref().unwrap_or("none");
+    tracing::info!(?layout, timescaledb, "the database is fit to store segments");
+    Ok(layout)
+}
+
+/// An extension that came after the first start has no part in the schema, and is not judged.
+fn layout(tables: &RawTables) -> Result<TimeLayout, PreflightError> {
+    if tables.partitioned {
+        return Ok(TimeLayout::Partitions);
+    }
+    let Some(version) = &tables.extension else {
+        return Err(PreflightError::Timescale("the extension is missing from this database"));
+    };
+    if !tables.loaded {
+        return Err(PreflightError::Timescale(
+            "its library is not loaded: shared_preload_libraries has to name timescaledb",
+        ));
+    }
+    let mut numbers = version.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+    let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if found < TIMESCALE_FLOOR {
+        return Err(PreflightError::OldTimescale(version.clone()));
+    }
+    Ok(TimeLayout::Hypertables)
 }
 
 fn check_version(number: i32, durability: Durability) -> Result<(), PreflightError> {
@@ -134,6 +184,15 @@ struct Facts {
     settings: [(&'static str, String); 3],
     privileged_role: Option<String>,
     schema: i64,
+    raw_tables: RawTables,
+}
+
+struct RawTables {
+    partitioned: bool,
+    /// Version of TimescaleDB, where it is installed in this database.
+    extension: Option<String>,
+    /// TimescaleDB is at work in this session.
+    loaded: bool,
 }
 
 async fn read_facts(db: &Db) -> Result<Facts, StoreError> {
@@ -161,8 +220,18 @@ async fn read_facts(db: &Db) -> Result<Facts, StoreError> {
     )
     .fetch_one(tx.connection())
     .await?;
+    let raw_tables = sqlx::query_as!(
+        RawTables,
+        r#"select
+            exists (select from pg_partitioned_table where partrelid = to_regclass('public.segment')) as "partitioned!",
+            (select extversion from pg_extension where extname = 'timescaledb') as extension,
+            current_setting('timescaledb.license', true) is not null as "loaded!""#
+    )
+    .fetch_one(tx.connection())
+    .await?;
     tx.commit().await?;
     Ok(Facts {
+        raw_tables,
         version: server.version,
         standby: server.standby,
         settings: [
@@ -190,5 +259,26 @@ mod tests {
         }
         assert!(matches!(check(140_020), Err(PreflightError::OldMajor(14))));
         assert!(check_version(150_001, Durability::Throwaway).is_ok());
+    }
+    #[test]
+    fn hypertables_need_an_extension_that_works_and_partitions_do_not_care() {
+        let layout = |partitioned, extension: Option<&str>, loaded| {
+            layout(&RawTables { partitioned, extension: extension.map(str::to_owned), loaded })
+        };
+        for (extension, loaded) in [(None, false), (Some("2.9.1"), true), (Some("2.26.0"), false)] {
+            assert_eq!(layout(true, extension, loaded).ok(), Some(TimeLayout::Partitions));
+        }
+        for good in ["2.23.0", "2.23.0-dev", "2.100.1", "3.0.0"] {
+            assert_eq!(layout(false, Some(good), true).ok(), Some(TimeLayout::Hypertables));
+        }
+        for old in ["2.22.1", "2.9.3", "1.7.5", "unknown"] {
+            let refused = layout(false, Some(old), true).unwrap_err();
+            assert!(matches!(&refused, PreflightError::OldTimescale(found) if found == old));
+            assert!(refused.to_string().contains("2.23 is the oldest that works"), "{refused}");
+        }
+        for (extension, sign) in [(None, "missing"), (Some("2.23.0"), "shared_preload_libraries")] {
+            let refused = layout(false, extension, false).unwrap_err();
+            assert!(refused.to_string().contains(sign), "{refused}");
+        }
     }
 }

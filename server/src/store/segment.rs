@@ -7,8 +7,10 @@ use leasewatch_core::evidence::chain::Head;
 use leasewatch_core::id::{ChainId, Hash, Sequence};
 use leasewatch_core::time::{Period, Timestamp};
 
+pub(super) use block::decode;
 pub use block::{
-    BlockRow, NewBlock, Place, blocks, blocks_of, insert_blocks, last_block_end, resident_before,
+    BlockRow, NewBlock, Place, blocks, blocks_of, insert_blocks, last_block, last_block_end,
+    resident_before,
 };
 use head::Row;
 

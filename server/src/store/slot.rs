@@ -1,6 +1,7 @@
-//! The places of a node that GPUs sit in.
+//! The places of a node that GPUs, and slices of them, sit in.
 
-use leasewatch_core::id::{BusId, SlotNo};
+use leasewatch_core::id::SlotNo;
+use leasewatch_core::segment::{MigInstance, Place};
 use leasewatch_core::time::Timestamp;
 
 use super::column::{Column, fitted};
@@ -14,7 +15,7 @@ pub struct SlotRow {
     /// Its number within the node.
     pub slot: SlotNo,
     /// The place.
-    pub bus_id: BusId,
+    pub place: Place,
     /// When it was first seen, by the node's clock.
     pub first_seen_at: Timestamp,
 }
@@ -27,15 +28,20 @@ pub struct SlotRow {
 pub async fn bind(
     tx: &mut Tx,
     key: NodeKey,
-    bus_id: &BusId,
+    place: &Place,
     at: Timestamp,
 ) -> Result<SlotNo, StoreError> {
     let (tenant, node) = key.columns();
+    let instance = place.instance.map(|of| (of.gpu_instance.into(), of.compute_instance.into()));
+    let (gpu_instance, compute_instance): (Option<i16>, Option<i16>) = instance.unzip();
     let known = sqlx::query_scalar!(
-        "select slot_no from slot where tenant_id = $1 and node_id = $2 and bus_id = $3",
+        "select slot_no from slot where tenant_id = $1 and node_id = $2 and bus_id = $3
+            and gpu_instance is not distinct from $4 and compute_instance is not distinct from $5",
         tenant,
         node,
-        bus_id.as_str()
+        place.bus_id.as_str(),
+        gpu_instance,
+        compute_instance
     )
     .fetch_optional(tx.connection())
     .await?;
@@ -43,14 +49,18 @@ pub async fn bind(
         Some(number) => number,
         None => {
             sqlx::query_scalar!(
-                "insert into slot (tenant_id, node_id, slot_no, bus_id, first_seen_at)
-                select $1, $2, (coalesce(max(slot_no), -1) + 1)::smallint, $3, $4
+                "insert into slot (tenant_id, node_id, slot_no, bus_id, first_seen_at, gpu_instance,
+                    compute_instance)
+                select $1, $2, (coalesce(max(slot_no), -1) + 1)::smallint, $3, $4, $5::smallint,
+                    $6::smallint
                 from slot where tenant_id = $1 and node_id = $2
                 returning slot_no",
                 tenant,
                 node,
-                bus_id.as_str(),
-                at.0
+                place.bus_id.as_str(),
+                at.0,
+                gpu_instance,
+                compute_instance
             )
             .fetch_one(tx.connection())
             .await?
@@ -66,7 +76,7 @@ pub async fn bind(
 pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<SlotRow>, StoreError> {
     let (tenant, node) = key.columns();
     let rows = sqlx::query!(
-        "select slot_no, bus_id, first_seen_at from slot
+        "select slot_no, bus_id, first_seen_at, gpu_instance, compute_instance from slot
         where tenant_id = $1 and node_id = $2 order by slot_no",
         tenant,
         node
@@ -77,11 +87,26 @@ pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<SlotRow>, StoreErr
         .map(|row| {
             Ok(SlotRow {
                 slot: slot_no(row.slot_no)?,
-                bus_id: Column("slot", "bus_id").parsed(&row.bus_id)?,
+                place: Place {
+                    bus_id: Column("slot", "bus_id").parsed(&row.bus_id)?,
+                    instance: instance(row.gpu_instance, row.compute_instance)?,
+                },
                 first_seen_at: Timestamp(row.first_seen_at),
             })
         })
         .collect()
+}
+
+/// The instance of a slice's slot.
+pub(super) fn instance(
+    gpu_instance: Option<i16>,
+    compute_instance: Option<i16>,
+) -> Result<Option<MigInstance>, StoreError> {
+    let (Some(gpu), Some(compute)) = (gpu_instance, compute_instance) else { return Ok(None) };
+    Ok(Some(MigInstance {
+        gpu_instance: Column("slot", "gpu_instance").number(gpu)?,
+        compute_instance: Column("slot", "compute_instance").number(compute)?,
+    }))
 }
 
 pub(super) fn slot_no(number: i16) -> Result<SlotNo, StoreError> {

@@ -3,8 +3,8 @@
 
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
 use leasewatch_core::evidence::chain::{
-    ClockSource, ClockState, Drop as DropNotice, DropReason, HeadDraft, SealedSegment, leaf_hash,
-    merkle_root, seal,
+    ChainStart, ChainStartReason, ClockSource, ClockState, Drop as DropNotice, DropReason,
+    HeadDraft, SealedSegment, leaf_hash, merkle_root, seal,
 };
 use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{
@@ -31,6 +31,8 @@ pub struct Agent {
     pub name: String,
     pub origin: Origin,
     pub chain: ChainId,
+    /// Why its chain begins.
+    pub reason: ChainStartReason,
     /// The last head that it sealed.
     pub last: Option<(Sequence, Hash)>,
     /// Where the next segment begins.
@@ -47,6 +49,7 @@ impl Agent {
             name: format!("node-{seed}"),
             origin: Origin::Measured,
             chain: ChainId([seed; 16]),
+            reason: ChainStartReason::Joined,
             last: None,
             at,
             gpus: vec![gpu(seed, 0)],
@@ -85,6 +88,19 @@ impl Agent {
         server.verify_strict(&claim, &signature).unwrap();
         let proof = self.key.sign(&challenge.proof_message(&hello));
         message(Kind::Proof(v1::Proof { signature: proof.to_bytes().to_vec() }))
+    }
+
+    /// The state is lost: another chain begins.
+    pub fn lose_state(&mut self, chain: ChainId) {
+        self.chain = chain;
+        self.reason = ChainStartReason::LostState;
+        self.last = None;
+    }
+
+    /// What the start of the chain says when the server asks for it at `now`.
+    pub fn start(&self, now: Timestamp) -> ChainStart {
+        let at = if self.origin == Origin::Imported { self.at } else { now };
+        ChainStart { node: self.id(), chain: self.chain, at, reason: self.reason }
     }
 
     /// The head of the next segment: three seconds, one GPU block each, a host block.
@@ -172,6 +188,7 @@ impl Agent {
         Block::Gpu(GpuBlock {
             uuid: uuid.clone(),
             bus_id: bus_id.clone(),
+            partition: None,
             ticks: ticks.to_vec(),
             track: UtilizationTrack { source, period_ms: 1_000, points: points.collect() },
             columns: vec![Column { metric: Metric::PowerDraw, readings }],
@@ -204,7 +221,7 @@ pub fn gpu(node: u8, index: u8) -> (GpuUuid, BusId) {
     (uuid, BusId::new(&format!("00000000:{index:02X}:00.0")).unwrap())
 }
 
-fn inventory(uuid: &GpuUuid, bus_id: &BusId, index: usize) -> GpuInventory {
+pub fn inventory(uuid: &GpuUuid, bus_id: &BusId, index: usize) -> GpuInventory {
     GpuInventory {
         uuid: uuid.clone(),
         bus_id: bus_id.clone(),
@@ -220,11 +237,19 @@ fn inventory(uuid: &GpuUuid, bus_id: &BusId, index: usize) -> GpuInventory {
         pcie_generation_max: Some(5),
         pcie_width_max: Some(16),
         mig: false,
+        partition: None,
     }
 }
 
 pub fn message(kind: Kind) -> AgentMessage {
     AgentMessage { kind: Some(kind) }
+}
+
+/// A start of a chain as it travels, signed with this key.
+pub fn chain_start(start: &ChainStart, key: &SigningKey) -> AgentMessage {
+    let statement = start.statement();
+    let signature = sign(StatementKind::ChainStart, &statement, key).to_vec();
+    message(Kind::ChainStart(v1::ChainStart { statement, signature }))
 }
 
 /// A sealed segment as it travels.

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use leasewatch_core::evidence::chain::SealedSegment;
+use leasewatch_core::id::ChainId;
 use leasewatch_core::time::Timestamp;
 use leasewatch_proto::v1::agent_message::Kind as FromAgent;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
@@ -20,7 +21,7 @@ use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
-use crate::agent::{Agent, message, segment, slug};
+use crate::agent::{Agent, chain_start, message, segment, slug};
 use crate::rig::{NOW, Rig};
 use crate::support;
 
@@ -101,6 +102,10 @@ async fn visit(rig: &Rig, visitor: &mut Visitor) -> Result<(), Status> {
     let ToAgent::Challenge(challenge) = next(&mut answers).await? else { panic!() };
     send(&sender, visitor.agent.prove(&hello, &challenge)).await?;
     let ToAgent::Welcome(welcome) = next(&mut answers).await? else { panic!() };
+    if welcome.start_wanted {
+        let start = visitor.agent.start(Timestamp(welcome.server_time_ms));
+        send(&sender, chain_start(&start, &visitor.agent.key)).await?;
+    }
     assert_eq!(welcome.tenant, visitor.agent.tenant.as_str());
     if visitor.sealed.is_empty() {
         // Nothing is recorded before the first welcome.
@@ -141,6 +146,64 @@ async fn next(
 ) -> Result<ToAgent, Status> {
     let message = answers.next().await.ok_or_else(|| Status::cancelled("ended"))??;
     Ok(message.kind.unwrap())
+}
+
+/// Chains that [`a_start_is_stored_once_or_not_at_all_whenever_its_client_vanishes`] begins.
+const CHAINS: u8 = 200;
+
+#[tokio::test]
+async fn a_start_is_stored_once_or_not_at_all_whenever_its_client_vanishes() {
+    let database = support::database().await;
+    let one = Db::connect(&database.url, 1).await.unwrap();
+    let rig = Rig::on(database, one, |_| ()).await;
+    let mut agent = Agent::new(1, NOW);
+    drop(rig.join(&agent).await.unwrap());
+    let (mut vanished, mut acked) = (0, 0);
+    for chain in 2..CHAINS {
+        agent.lose_state(ChainId([chain; 16]));
+        // From a few turns of the scheduler to some that end behind the acknowledgement.
+        let turns = 1 << (chain % 17);
+        let mut answered = false;
+        let begin = Box::pin(begin_chain(&rig, &agent, &mut answered));
+        match (Bounded { turns, inner: begin }).await {
+            Some(result) => result.unwrap(),
+            None => vanished += 1,
+        }
+        let count = format!(
+            "select count(*) from chain_start where chain_id = '\\x{}'::bytea",
+            agent.chain
+        );
+        if answered {
+            acked += 1;
+            assert_eq!(rig.count(&count).await, 1, "acknowledged and not stored");
+        }
+        // Whatever became of it, the next stream begins the chain or finds it begun.
+        let mut client = rig.join(&agent).await.unwrap();
+        assert_eq!(client.ack(rig.seal(&mut agent)).await, (1, false));
+        assert_eq!(rig.count(&count).await, 1);
+    }
+    println!("{vanished} clients vanished, {acked} starts were acknowledged");
+    assert!(vanished > CHAINS / 4 && acked > CHAINS / 20, "{vanished} {acked}");
+}
+
+async fn begin_chain(rig: &Rig, agent: &Agent, answered: &mut bool) -> Result<(), Status> {
+    let (sender, messages) = mpsc::channel::<Result<AgentMessage, Status>>(8);
+    let mut answers = serve(&rig.state, ReceiverStream::new(messages))?;
+    let hello = agent.hello();
+    send(&sender, message(FromAgent::Hello(hello.clone()))).await?;
+    let ToAgent::Challenge(challenge) = next(&mut answers).await? else { panic!() };
+    send(&sender, agent.prove(&hello, &challenge)).await?;
+    let ToAgent::Welcome(welcome) = next(&mut answers).await? else { panic!() };
+    assert!(welcome.start_wanted);
+    let start = agent.start(Timestamp(welcome.server_time_ms));
+    send(&sender, chain_start(&start, &agent.key)).await?;
+    loop {
+        if let ToAgent::Ack(ack) = next(&mut answers).await? {
+            assert_eq!((ack.sequence, ack.rewind), (0, false));
+            *answered = true;
+            return Ok(());
+        }
+    }
 }
 
 /// What is wrong with what is stored of an agent: everything that it sealed must be there once,

@@ -133,6 +133,6 @@ async fn a_client_that_says_nothing_is_not_waited_for() {
     let mute = rig.call(message(Kind::Hello(Agent::new(10, NOW).hello()))).await;
     assert_eq!(mute.unwrap().end().await.code(), Code::Unauthenticated);
     let rig = Rig::with(|options| options.silence = Duration::from_millis(50)).await;
-    let mut silent = rig.join(&Agent::new(11, NOW)).await.unwrap();
+    let mut silent = rig.greet(&Agent::new(11, NOW)).await.unwrap();
     assert_eq!(silent.end().await.code(), Code::DeadlineExceeded);
 }

@@ -1,7 +1,7 @@
 //! What is refused leaves nothing behind, and can be covered by a drop.
 
 use leasewatch_core::evidence::chain::HeadDraft;
-use leasewatch_core::id::{ChainId, NodeId, Sequence};
+use leasewatch_core::id::{BusId, ChainId, GpuUuid, NodeId, Sequence};
 use leasewatch_core::segment::{Block, Origin};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_proto::v1::agent_message::Kind;
@@ -172,8 +172,12 @@ async fn a_refused_segment_is_covered_by_a_drop_and_the_chain_goes_on() {
 #[tokio::test]
 async fn a_node_that_invents_places_without_end_is_refused() {
     let (rig, mut agent, mut client) = opened(8).await;
-    for round in 0..4_u8 {
-        agent.gpus = (0..64).map(|index| gpu(8, round * 64 + index)).collect();
+    let place = |number: u16| {
+        let uuid = GpuUuid::new(&format!("GPU-{number:04x}")).unwrap();
+        (uuid, BusId::new(&format!("00000000:{number:04X}:00.0")).unwrap())
+    };
+    for round in 0..16_u16 {
+        agent.gpus = (0..64).map(|index| place(round * 64 + index)).collect();
         // The inventory of 64 boards would not fit beside their blocks.
         let mut draft = agent.draft();
         draft.gpu_count = 64;
@@ -188,8 +192,8 @@ async fn a_node_that_invents_places_without_end_is_refused() {
         rig.clock.set(agent.at);
         assert_eq!(client.ack(segment(&sealed)).await, (u64::from(round) + 1, false));
     }
-    agent.gpus = vec![(gpu(8, 0).0, leasewatch_core::id::BusId::new("new").unwrap())];
+    agent.gpus = vec![place(1_024)];
     let refused = client.refusal(rig.seal(&mut agent)).await;
-    assert_eq!(refused, (5, "too_many_slots".to_owned()));
-    assert_eq!(rig.count("select count(*) from slot").await, 256);
+    assert_eq!(refused, (17, "too_many_slots".to_owned()));
+    assert_eq!(rig.count("select count(*) from slot").await, 1_024);
 }

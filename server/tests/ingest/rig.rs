@@ -22,7 +22,7 @@ use tokio_stream::StreamExt as _;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use crate::agent::{Agent, message, slug};
+use crate::agent::{Agent, chain_start, message, slug};
 use crate::support::{self, TestDb};
 
 /// The server's clock at the start of each test.
@@ -76,8 +76,18 @@ impl Rig {
         Ok(Client { sender, answers, welcome: v1::Welcome::default() })
     }
 
-    /// Opens a stream and proves the agent's key.
+    /// Opens a stream, proves the agent's key and begins its chain, if the server asks for it.
     pub async fn join(&self, agent: &Agent) -> Result<Client, Status> {
+        let mut client = self.greet(agent).await?;
+        if client.welcome.start_wanted {
+            let start = agent.start(Timestamp(client.welcome.server_time_ms));
+            assert_eq!(client.ack(chain_start(&start, &agent.key)).await, (0, false));
+        }
+        Ok(client)
+    }
+
+    /// Opens a stream and proves the agent's key.
+    pub async fn greet(&self, agent: &Agent) -> Result<Client, Status> {
         let hello = agent.hello();
         let mut client = self.call(message(FromAgent::Hello(hello.clone()))).await?;
         let ToAgent::Challenge(challenge) = client.next().await? else {

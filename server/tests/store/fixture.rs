@@ -55,9 +55,9 @@ pub(crate) async fn enrol(db: &Db, tenant_slug: &str, seed: u8, origin: Origin) 
         at: AT,
     };
     let row = node::enroll_first_use(&mut tx, new).await.unwrap();
-    let bus_id = BusId::new("00000000:18:00.0").unwrap();
-    let slot = slot::bind(&mut tx, row.key, &bus_id, AT).await.unwrap();
-    gpu::see(&mut tx, row.key, slot, &uuid(seed), AT).await.unwrap();
+    let place = leasewatch_core::segment::Place::of(&BusId::new("00000000:18:00.0").unwrap(), None);
+    let slot = slot::bind(&mut tx, row.key, &place, AT).await.unwrap();
+    gpu::see(&mut tx, row.key, slot, (&uuid(seed), None), AT).await.unwrap();
     tx.commit().await.unwrap();
     row
 }
@@ -103,7 +103,7 @@ pub(crate) async fn store(db: &Db, row: &NodeRow, head: &Head) {
 /// The same without making partitions.
 pub(crate) async fn insert(db: &Db, row: &NodeRow, head: &Head) -> Result<(), StoreError> {
     let mut tx = db.begin(Scope::Ingest).await?;
-    chain::lock_cursor(&mut tx, row.key, head.chain).await?;
+    chain::lock(&mut tx, row.key, head.chain).await?;
     let signature = [3; 64];
     let hash = head.hash();
     let new = NewSegment { node: row.key, head, hash, signature: &signature, received_at: AT };
@@ -139,7 +139,7 @@ pub(crate) async fn put_hour(
 ) -> Result<(), StoreError> {
     partition::ensure(db, record.hour.period()).await.unwrap();
     let mut tx = db.begin(Scope::Worker).await?;
-    let profile = HourProfile { utilization: vec![(0, 0); 60], metrics: Vec::new() };
+    let profile = HourProfile::empty();
     let new = NewHour {
         node: row.key,
         slot: SlotNo(0),

@@ -171,7 +171,8 @@ async fn an_hour_waits_once_is_taken_once_and_returns_after_a_rollback() {
     let mut one = test.db.begin(Scope::Worker).await.unwrap();
     let mut two = test.db.begin(Scope::Worker).await.unwrap();
     let all = Hour(HOUR.0 + 5);
-    let of = |range: &[Hour]| range.iter().map(|hour| (node.key, *hour)).collect::<Vec<_>>();
+    // The latest first.
+    let of = |range: &[Hour]| range.iter().rev().map(|hour| (node.key, *hour)).collect::<Vec<_>>();
     assert_eq!(hour_work::list(&mut one, all, true, 10).await.unwrap(), of(&hours));
     assert_eq!(hour_work::list(&mut one, hours[1], true, 10).await.unwrap(), of(&hours[..1]));
     assert!(hour_work::take(&mut one, node.key, hours[0]).await.unwrap());

@@ -1,8 +1,8 @@
 //! Nodes, slots, GPUs, sessions, and the server's own times.
 
-use leasewatch_core::id::{BusId, KeyId, SlotNo};
+use leasewatch_core::id::{BusId, GpuUuid, KeyId, SlotNo};
 use leasewatch_core::metering::HourState;
-use leasewatch_core::segment::{GpuInventory, Origin};
+use leasewatch_core::segment::{GpuInventory, MigInstance, Origin, Partition, Place};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_server::store::job_status::{self, JobOutcome, JobStatus};
 use leasewatch_server::store::node::NewNode;
@@ -68,6 +68,21 @@ async fn an_imported_node_is_enrolled_for_what_was_recorded_and_others_are_left_
 }
 
 #[tokio::test]
+async fn a_generated_past_moves_the_enrolment_of_a_simulated_node_alone() {
+    let test = support::database().await;
+    let simulated = fixture::enrol(&test.db, "default", 1, Origin::Simulated).await;
+    let measured = fixture::enrol(&test.db, "default", 2, Origin::Measured).await;
+    let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
+    for (from, enrolled_at) in [(-5_000, -5_000), (-4_000, -5_000), (9_000, -5_000)] {
+        node::reach_back_simulated(&mut tx, simulated.key, AT.plus_ms(from)).await.unwrap();
+        node::reach_back_simulated(&mut tx, measured.key, AT.plus_ms(from)).await.unwrap();
+        let row = node::by_key(&mut tx, simulated.key).await.unwrap().unwrap();
+        assert_eq!((row.enrolled_at, row.retired_at), (AT.plus_ms(enrolled_at), None));
+    }
+    assert_eq!(node::by_key(&mut tx, measured.key).await.unwrap(), Some(measured.clone()));
+}
+
+#[tokio::test]
 async fn a_demo_fleet_is_removed_whole_and_a_measured_one_not_at_all() {
     let test = support::database().await;
     let demo = fixture::enrol(&test.db, "demo", 1, Origin::Simulated).await;
@@ -109,7 +124,7 @@ async fn slots_are_numbered_by_first_sight() {
     let test = support::database().await;
     let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
     let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
-    let place = |text: &str| BusId::new(text).unwrap();
+    let place = |text: &str| Place::of(&BusId::new(text).unwrap(), None);
     for (bus_id, number) in [
         ("00000000:F0:00.0", 1),
         ("00000000:18:00.0", 0),
@@ -125,10 +140,45 @@ async fn slots_are_numbered_by_first_sight() {
 }
 
 #[tokio::test]
+async fn a_slice_has_a_slot_of_its_own_beside_its_parent() {
+    let test = support::database().await;
+    let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
+    let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
+    let bus_id = BusId::new("00000000:18:00.0").unwrap();
+    let part = |gpu_instance, compute_instance, slices| Partition {
+        parent: fixture::uuid(1),
+        instance: MigInstance { gpu_instance, compute_instance },
+        slices,
+        slices_of: 7,
+    };
+    let slice = GpuUuid::new("MIG-1").unwrap();
+    for (partition, number) in [(part(9, 0, 1), 1), (part(9, 1, 1), 2), (part(9, 0, 1), 1)] {
+        let place = Place::of(&bus_id, Some(&partition));
+        let slot = slot::bind(&mut tx, node.key, &place, AT).await.unwrap();
+        assert_eq!(slot, SlotNo(number), "one slot for each place");
+        gpu::see(&mut tx, node.key, slot, (&slice, Some(&partition)), AT).await.unwrap();
+    }
+    let whole = Place::of(&bus_id, None);
+    assert_eq!(slot::bind(&mut tx, node.key, &whole, AT).await.unwrap(), SlotNo(0));
+    let places: Vec<_> = slot::of_node(&mut tx, node.key).await.unwrap();
+    let instances: Vec<_> = places.iter().map(|row| row.place.instance).collect();
+    assert_eq!(instances, [None, Some(part(9, 0, 1).instance), Some(part(9, 1, 1).instance)]);
+    // A later sight changes the share, an earlier one nothing.
+    let larger = part(9, 0, 3);
+    gpu::see(&mut tx, node.key, SlotNo(1), (&slice, Some(&larger)), AT.plus_ms(5)).await.unwrap();
+    let before = (&slice, Some(&part(9, 1, 2)));
+    gpu::see(&mut tx, node.key, SlotNo(2), before, AT.plus_ms(-5)).await.unwrap();
+    let gpus = gpu::of_node(&mut tx, node.key).await.unwrap();
+    let known: Vec<_> = gpus.iter().map(|gpu| (gpu.slot, gpu.partition.as_ref())).collect();
+    assert_eq!(known, [(SlotNo(0), None), (SlotNo(1), Some(&larger))]);
+}
+
+#[tokio::test]
 async fn a_gpu_is_known_by_its_last_place_and_its_inventory() {
     let test = support::database().await;
     let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
     let bus_id = BusId::new("00000000:F0:00.0").unwrap();
+    let place = Place::of(&bus_id, None);
     let inventory = GpuInventory {
         uuid: fixture::uuid(1),
         bus_id: bus_id.clone(),
@@ -144,14 +194,16 @@ async fn a_gpu_is_known_by_its_last_place_and_its_inventory() {
         pcie_generation_max: Some(5),
         pcie_width_max: Some(16),
         mig: false,
+        partition: None,
     };
     let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
     let before = gpu::of_node(&mut tx, node.key).await.unwrap();
     assert_eq!((before.len(), &before[0].inventory, &before[0].name), (1, &None, &None));
-    let slot = slot::bind(&mut tx, node.key, &bus_id, AT).await.unwrap();
-    gpu::see(&mut tx, node.key, slot, &fixture::uuid(1), AT.plus_ms(10)).await.unwrap();
+    let slot = slot::bind(&mut tx, node.key, &place, AT).await.unwrap();
+    let gpu = fixture::uuid(1);
+    gpu::see(&mut tx, node.key, slot, (&gpu, None), AT.plus_ms(10)).await.unwrap();
     // A late segment tells of an earlier place.
-    gpu::see(&mut tx, node.key, SlotNo(0), &fixture::uuid(1), AT.plus_ms(-10)).await.unwrap();
+    gpu::see(&mut tx, node.key, SlotNo(0), (&gpu, None), AT.plus_ms(-10)).await.unwrap();
     gpu::describe(&mut tx, node.key, &inventory, Some("h100-sxm"), AT.plus_ms(10)).await.unwrap();
     let after = gpu::of_node(&mut tx, node.key).await.unwrap();
     assert_eq!(

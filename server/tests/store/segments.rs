@@ -200,12 +200,12 @@ async fn a_cursor_is_held_until_the_transaction_ends() {
         period: Period::new(AT, AT.plus_ms(1)),
     };
     let mut first = test.db.begin(Scope::Ingest).await.unwrap();
-    assert_eq!(chain::lock_cursor(&mut first, node.key, CHAIN).await.unwrap(), None);
+    assert_eq!(chain::lock(&mut first, node.key, CHAIN).await.unwrap().cursor, None);
     let second = tokio::spawn({
         let (db, key) = (test.db.clone(), node.key);
         async move {
             let mut tx = db.begin(Scope::Ingest).await.unwrap();
-            chain::lock_cursor(&mut tx, key, CHAIN).await.unwrap()
+            chain::lock(&mut tx, key, CHAIN).await.unwrap().cursor
         }
     });
     let mut admin = connect(&test.admin_url).await;

@@ -11,6 +11,8 @@ mod agent;
 mod gaps;
 #[path = "fleet/modes.rs"]
 mod modes;
+#[path = "fleet/partitions.rs"]
+mod partitions;
 #[path = "fleet/readings.rs"]
 mod readings;
 #[path = "fleet/recorded.rs"]
@@ -33,7 +35,8 @@ use leasewatch_server::store::{Db, Scope, event, node};
 use serde_json::Value;
 
 use crate::process::{RunningServer, data_dir, eventually};
-use agent::{Agent, scenario, write_scenario};
+use agent::write_scenario;
+pub(crate) use agent::{Agent, programs, scenario};
 use modes::Mode;
 use recorded::{Recorded, Row, Slot, all_hours, cells};
 
@@ -123,13 +126,13 @@ async fn urgent_events(db: &Db) -> HashSet<(String, &'static str)> {
     rows.iter().map(|row| (name(row.node), row.event.kind.name())).collect()
 }
 
-async fn connect(data: &Path) -> Db {
+pub(crate) async fn connect(data: &Path) -> Db {
     let url = EmbeddedPostgres::running_url(data, "leasewatch_login", "leasewatch").unwrap();
     Db::connect(&url, 2).await.unwrap()
 }
 
 /// Closes every hour that has begun, as if it were over.
-async fn close_hours(db: &Db) {
+pub(crate) async fn close_hours(db: &Db) {
     let later = Clock::system().now().plus_ms(2 * HOUR_MS);
     let of_later = Jobs { db: db.clone(), live: Live::new(), clock: Clock::manual(later) };
     jobs::close_hours::turn(&of_later, true).await.unwrap();
@@ -153,7 +156,7 @@ fn check(mode: &Mode, recorded: &Recorded) {
             assert!(Some(cause) == own || ms <= allowed_ms, "{number}, {cause}: {:?}", slot.rows);
         }
         slot.rows.iter().for_each(check_row);
-        check_page(&recorded.page["gpus"][number], own, slot);
+        check_page(on_page(recorded, number), own, slot);
     }
     let on_page = recorded.page["events"].as_array().unwrap();
     if let Some(kind) = mode.urgent {
@@ -168,6 +171,12 @@ fn check_row(row: &Row) {
     let gaps: i64 = GapCause::ALL.iter().map(|c| number(&format!("gap_{}_ms", c.name()))).sum();
     assert_eq!(number("enrolled_ms"), number("measured_ms") + gaps, "law M: {row:?}");
     assert_eq!(row["util_mean_ppm"].is_empty(), number("measured_ms") == 0, "{row:?}");
+}
+
+/// The slot's row of the node's page, where slices follow their GPU.
+fn on_page(recorded: &Recorded, number: usize) -> &Value {
+    let gpus = recorded.page["gpus"].as_array().unwrap();
+    gpus.iter().find(|gpu| gpu["number"] == number).unwrap()
 }
 
 /// The node's page has the cause too. By the server's clock the hour that was closed here is not

@@ -1,8 +1,13 @@
 //! Real logs from two strangers' machines, against a second computation of the same text.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::time::Duration;
+
+use serde_json::Value;
 
 use crate::process::{RunningServer, data_dir, eventually};
 
@@ -68,7 +73,7 @@ fn expected(rows: &[(i64, i64)], period_ms: i64) -> BTreeMap<i64, ExpectedHour> 
 }
 
 /// (time, utilization) of each line; `busy` is the column.
-fn rows(text: &str, busy: usize, offset_ms: i64) -> Vec<(i64, i64)> {
+pub(crate) fn rows(text: &str, busy: usize, offset_ms: i64) -> Vec<(i64, i64)> {
     let data = text.lines().filter(|line| line.starts_with("2026/"));
     data.map(|line| {
         let cells: Vec<&str> = line.split(", ").collect();
@@ -79,11 +84,11 @@ fn rows(text: &str, busy: usize, offset_ms: i64) -> Vec<(i64, i64)> {
     .collect()
 }
 
-fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
-fn import(server: &RunningServer, keys: &std::path::Path, arguments: &[&str]) -> Output {
+pub(crate) fn import(server: &RunningServer, keys: &std::path::Path, arguments: &[&str]) -> Output {
     import_kind(server, keys, "nvidia-smi", arguments)
 }
 
@@ -101,13 +106,26 @@ fn import_kind(
         .unwrap()
 }
 
-fn utf8(bytes: &[u8]) -> String {
+pub(crate) fn utf8(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn node_id(output: &Output) -> String {
+pub(crate) fn node_id(output: &Output) -> String {
     assert!(output.status.success(), "{}", utf8(&output.stderr));
     utf8(&output.stdout).trim().rsplit('/').next().unwrap().to_owned()
+}
+
+/// The hours when each of them holds what it must, after an import that added to some.
+fn grown(
+    server: &RunningServer,
+    query: &str,
+    expected: &BTreeMap<i64, ExpectedHour>,
+) -> Option<Vec<HashMap<String, String>>> {
+    let found = server.hours(query);
+    let measured = found.iter().map(|hour| hour["measured_ms"].parse::<i64>().unwrap());
+    let whole: i64 = expected.values().map(ExpectedHour::measured_ms).sum();
+    let measured: i64 = measured.sum();
+    (whole == measured).then_some(found)
 }
 
 fn assert_hours(found: &[HashMap<String, String>], expected: &BTreeMap<i64, ExpectedHour>) {
@@ -128,7 +146,7 @@ fn assert_hours(found: &[HashMap<String, String>], expected: &BTreeMap<i64, Expe
     }
 }
 
-const COLUMNS: &str = "timestamp,utilization.gpu,utilization.memory,memory.used,memory.total,temperature.gpu,power.draw";
+pub(crate) const COLUMNS: &str = "timestamp,utilization.gpu,utilization.memory,memory.used,memory.total,temperature.gpu,power.draw";
 
 #[test]
 fn a_rental_s_log_without_a_header_becomes_exact_hours() {
@@ -226,8 +244,9 @@ fn a_damaged_log_is_imported_around_its_damage_and_grows() {
     let said = utf8(&second.stdout);
     assert!(said.contains("imported 923 rows") && said.contains("skipped 1000 rows"), "{said}");
     let query = format!("from=2026-04-25&to=2026-04-25&node={id}");
-    let found = eventually("three hours", || Some(server.hours(&query)).filter(|h| h.len() == 3));
-    assert_hours(&found, &expected(&rows(&whole, 1, 0), 5_000));
+    let expected = expected(&rows(&whole, 1, 0), 5_000);
+    let found = eventually("the hours of the whole", || grown(&server, &query, &expected));
+    assert_hours(&found, &expected);
     assert!(said.contains(&format!("/hours.csv?{query}\n")), "{said}");
 }
 
@@ -257,4 +276,149 @@ fn samples_of_a_monitor_and_a_snapshot_are_imported() {
     let output = import(&server, data.path(), &[untimed.to_str().unwrap(), "--node", "none"]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(utf8(&output.stderr).contains("no timestamp"), "{output:?}");
+}
+
+/// Sends the form of the page as a browser does: status, address of the answer, body.
+fn upload(
+    server: &RunningServer,
+    fields: &[(&str, &str)],
+    file: Option<(&str, &[u8])>,
+    headers: &str,
+) -> (u16, String, String) {
+    let mut body = Vec::new();
+    for (name, value) in fields {
+        let head = format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        body.extend([head.as_bytes(), value.as_bytes(), b"\r\n"].concat());
+    }
+    if let Some((name, bytes)) = file {
+        let head = format!(
+            "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{name}\"\r\n\r\n"
+        );
+        body.extend([head.as_bytes(), bytes, b"\r\n"].concat());
+    }
+    body.extend(b"--b--\r\n");
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let (host, length) = (&server.address, body.len());
+    write!(stream, "POST /import?lang=en HTTP/1.0\r\nHost: {host}\r\nContent-Length: {length}\r\nContent-Type: multipart/form-data; boundary=b\r\n{headers}\r\n").unwrap();
+    stream.write_all(&body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let location = head.lines().find_map(|line| line.strip_prefix("location: "));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, location.unwrap_or_default().to_owned(), body.to_owned())
+}
+
+/// The view struct of an import when it is over.
+fn outcome(server: &RunningServer, location: &str) -> Value {
+    let (path, query) = location.split_once('?').unwrap();
+    eventually("the import's end", || {
+        let view = server.json(&format!("{path}/import.json?{query}"));
+        Some(view).filter(|view| view["state"] == "done" || view["state"] == "failed")
+    })
+}
+
+#[test]
+fn a_log_is_uploaded_on_a_page_and_the_command_line_continues_the_node() {
+    let data = data_dir();
+    let server = RunningServer::start(data.path());
+    assert!(server.get("/?lang=en").contains("href=\"/import?lang=en\""));
+    assert!(server.get("/import?lang=zh-CN").contains("enctype=\"multipart/form-data\""));
+    let file = fixture("smi-trace-idle-rental.csv");
+    let log = std::fs::read(&file).unwrap();
+    let fields = [("node", "rental"), ("columns", COLUMNS), ("cadence", "5"), ("tenant", "")];
+    let own = format!("Origin: {}\r\nSec-Fetch-Site: same-origin\r\n", server.url());
+
+    let half = log.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(999).unwrap().0 + 1;
+    let damaged = [&log[..half], b"<script>alert(1)</script>\n"].concat();
+    let hostile = "<b>\u{202e}gpu.csv";
+    let (status, location, _) = upload(&server, &fields, Some((hostile, &damaged)), &own);
+    assert_eq!(status, 303);
+    let view = outcome(&server, &location);
+    assert_eq!((&view["rows"], &view["rows_covered"]), (&1_000.into(), &0.into()), "{view}");
+    assert_eq!(view["problems"]["first"][0]["line"], 1_001);
+    let page = server.get(&location);
+    assert!(page.contains("1,000") && page.contains("&#60;b&#62;gpu.csv"), "{page}");
+    assert!(!page.contains("<script>alert") && !page.contains("http-equiv"), "{page}");
+    assert!(server.get("/import?lang=en").contains(&location), "it is listed");
+
+    // The same node, on the command line: the keys lie in the server's folder.
+    let keys = data.path().join("imports");
+    let arguments =
+        [file.to_str().unwrap(), "--node", "rental", "--cadence", "5", "--columns", COLUMNS];
+    let output = import(&server, &keys, &arguments);
+    let said = utf8(&output.stdout);
+    assert!(said.contains("imported 923 rows") && said.contains("skipped 1000 rows"), "{said}");
+    assert_eq!(Value::from(node_id(&output)), view["node"]);
+    let query = format!("from=2026-04-25&to=2026-04-25&node={}", node_id(&output));
+    let expected = expected(&rows(&utf8(&log), 1, 0), 5_000);
+    let found = eventually("the hours of the whole", || grown(&server, &query, &expected));
+    assert_hours(&found, &expected);
+
+    // Everything again changes nothing, and no file stays behind.
+    let (_, location, _) = upload(&server, &fields, Some(("again.csv", &log)), "");
+    let view = outcome(&server, &location);
+    assert_eq!((&view["rows"], &view["rows_covered"]), (&0.into(), &1_923.into()), "{view}");
+    assert_eq!(server.hours(&query), found);
+    let uploads = std::fs::read_dir(data.path().join("uploads")).unwrap();
+    assert_eq!(uploads.count(), 0);
+}
+
+#[test]
+fn an_upload_that_cannot_be_imported_says_which_field_and_why() {
+    let data = data_dir();
+    let server = RunningServer::start(data.path());
+    let row = b"2026/04/25 16:06:06.780, 0 %, 2 MiB\n".as_slice();
+    let node = [("node", "rental")];
+
+    // What the form itself shows.
+    let (status, _, page) = upload(&server, &[("timezone", "Mars")], None, "");
+    assert_eq!(status, 422);
+    for (field, words) in [
+        ("file", "Choose a file."),
+        ("node", "It has to be filled in."),
+        ("timezone", "It is no IANA time zone"),
+    ] {
+        let place = page.split_once(&format!("<a href=\"#{field}\">")).unwrap().1;
+        assert!(place.split("</li>").next().unwrap().contains(words), "{field}: {page}");
+    }
+    let large = vec![b'x'; 1_100_000];
+    let (status, _, page) = upload(&server, &node, Some(("large.csv", &large)), "");
+    assert!(status == 413 && page.contains("larger than 1\u{202f}MiB"), "{status} {page}");
+    assert!(page.contains("value=\"rental\""), "what was typed stays");
+
+    // What only reading shows.
+    let failure = |fields: &[(&str, &str)], bytes: &[u8]| {
+        let (status, location, page) = upload(&server, fields, Some(("log", bytes)), "");
+        assert_eq!(status, 303, "{page}");
+        (outcome(&server, &location)["failure"].clone(), server.get(&location))
+    };
+    let (kind, page) = failure(&node, row);
+    assert!(kind == "no_header" && page.contains("<h2>Columns</h2>"), "{page}");
+    assert!(page.contains("2026/04/25 16:06:06.780, 0 %, 2 MiB"), "{page}");
+    let mut links = page.split("href=\"").filter_map(|link| link.split('"').next());
+    let again = links.find(|link| link.contains("again=")).unwrap().replace("&#38;", "&");
+    let form = server.get(&again);
+    assert!(form.contains("name=\"node\" value=\"rental\""), "{form}");
+    let (kind, page) = failure(&node, b"# gpu   pwr gtemp mtemp    sm   mem\n# Idx     W     C\n    0    14    24     -     0     0\n");
+    assert!(kind == "other_tool" && page.contains("nvidia-smi dmon"), "{page}");
+    let columns = ("columns", "timestamp,utilization.gpu,memory.used");
+    let (kind, page) = failure(&[node[0], columns], row);
+    assert!(kind == "cadence" && page.contains("<h2>Seconds between two rows</h2>"), "{page}");
+    let later = b"2026/04/25 16:06:07.780, 0 %, 2 MiB\n";
+    let rows = [row, later.as_slice(), b"noise\n"].concat();
+    let (kind, _) = failure(&[node[0], columns, ("strict", "1")], &rows);
+    assert_eq!(kind, "strict");
+
+    // Another site's page cannot send it, and other addresses are nothing.
+    for headers in ["Sec-Fetch-Site: cross-site\r\n", "Origin: http://evil.example\r\n"] {
+        let (status, _, page) = upload(&server, &node, Some(("log", row)), headers);
+        assert!(status == 403 && page.contains("Another site sent this request"), "{page}");
+    }
+    assert_eq!(server.ask("/imports/0000000000000000").0, 404);
+    assert_eq!(server.ask("/imports/..%2F..%2Fetc/import.json").0, 404);
+    let listed = server.get("/import?lang=en").matches("/imports/").count();
+    assert_eq!(listed, 4, "what was refused is no import");
+    assert!(server.json("/overview.json")["tenants"].as_array().unwrap().is_empty());
 }

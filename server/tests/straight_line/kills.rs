@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ed25519_dalek::{Signer as _, SigningKey};
-use leasewatch_core::evidence::chain::{ClockSource, ClockState, HeadDraft, SealedSegment, seal};
+use leasewatch_core::evidence::chain::{
+    ChainStart, ChainStartReason, ClockSource, ClockState, HeadDraft, SealedSegment, seal,
+};
+use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{BusId, ChainId, EpochId, GpuUuid, Hash, LifeUnitId, Sequence, Slug};
 use leasewatch_core::sample::Reading;
 use leasewatch_core::segment::{
     Block, GpuBlock, Origin, TrackPoint, TrackSource, UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
-use leasewatch_proto::convert::{Challenge, Hello, Proof, SegmentParts, Welcome};
+use leasewatch_proto::convert::{ChainStartParts, Challenge, Hello, Proof, SegmentParts, Welcome};
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use leasewatch_proto::v1::server_message::Kind as FromServer;
 use leasewatch_proto::v1::telemetry_client::TelemetryClient;
@@ -133,7 +136,20 @@ impl TestNode {
         let signature = self.key.sign(&challenge.proof_message(&hello)).to_bytes();
         outgoing.send(say(ToServer::Proof(Proof { signature }.to_wire()))).await.unwrap();
         let FromServer::Welcome(wire) = kind(&mut incoming).await else { panic!("no welcome") };
-        (outgoing, incoming, Welcome::from_wire(&wire).unwrap())
+        let welcome = Welcome::from_wire(&wire).unwrap();
+        if welcome.start_wanted {
+            let start = ChainStart {
+                node: welcome.node,
+                chain: hello.chain,
+                at: welcome.server_time,
+                reason: ChainStartReason::Joined,
+            };
+            let statement = start.statement();
+            let signature = sign(StatementKind::ChainStart, &statement, &self.key);
+            let start = ChainStartParts { statement, signature };
+            outgoing.send(say(ToServer::ChainStart(start.into_wire()))).await.unwrap();
+        }
+        (outgoing, incoming, welcome)
     }
 
     fn hello(&self) -> Hello {
@@ -210,6 +226,7 @@ impl TestNode {
         let block = GpuBlock {
             uuid: GpuUuid::new("GPU-killed").unwrap(),
             bus_id: BusId::new("00000000:01:00.0").unwrap(),
+            partition: None,
             ticks: Vec::new(),
             track: UtilizationTrack {
                 source: TrackSource::Poll,

@@ -23,6 +23,8 @@ impl RunningServer {
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .env("LEASEWATCH_LOG", "info,sqlx=warn")
+            // What a test uploads is small, and what is too large for one can be small too.
+            .env("LEASEWATCH_UPLOAD_MIB_MAX", "1")
             // A developer's own database is not what is tested here.
             .env_remove("DATABASE_URL")
             .env_remove("DATABASE_ADMIN_URL")

@@ -21,8 +21,10 @@ const MAY_USE: [(&str, &[&str]); 8] = [
 const MAY_USE_IN_TESTS: [(&str, &str); 1] = [("agent", "nvml-sim")];
 
 /// One outside thing, one place: a dependency, and the crates that may name it.
-const HOMES: [(&str, &[&str]); 10] = [
-    ("tokio", &["agent", "server", "bench"]),
+const HOMES: [(&str, &[&str]); 11] = [
+    // In proto for the client's one connection, which agent and import share.
+    ("tokio", &["proto", "agent", "server", "bench"]),
+    ("tokio-rustls", &["proto", "server"]),
     ("sqlx", &["server"]),
     ("axum", &["server"]),
     ("askama", &["web"]),

@@ -142,6 +142,32 @@ fn every_promise_names_a_test_that_exists() {
     found.report();
 }
 
+/// Numbers that nobody can measure again are stories.
+#[test]
+fn every_command_of_the_performance_document_exists() {
+    let tree = Tree::read();
+    let (path, program) = ("docs/PERFORMANCE.md", tree.text("bench/src/main.rs"));
+    let mut found = Violations::default();
+    let mut named = 0;
+    for (line, text) in tree.text(path).lines().enumerate() {
+        for rest in text.split("leasewatch-bench ").skip(1) {
+            let command: String = rest.chars().take_while(char::is_ascii_lowercase).collect();
+            named += 1;
+            if !program.to_lowercase().contains(&format!("    {command}({command}::")) {
+                found.add(path, line + 1, format!("`leasewatch-bench {command}` does not exist"));
+            }
+        }
+        for script in text.split('`').filter(|word| word.starts_with("scripts/")) {
+            let file = script.split(' ').next().unwrap_or_default();
+            if !tree.exists(file) {
+                found.add(path, line + 1, format!("{file} does not exist"));
+            }
+        }
+    }
+    assert!(named > 4, "{path} does not say how its numbers are measured");
+    found.report();
+}
+
 /// `D8`, `R2`.
 fn is_promise_id(cell: &str) -> bool {
     let mut chars = cell.chars();

@@ -28,7 +28,7 @@ const CELL_PX: i64 = 20;
 const LABEL_GAP: i64 = 8;
 
 /// One GPU over some local days.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct HourGrid<'a> {
     /// The name that a screen reader reads.
     pub title: &'a str,
@@ -42,6 +42,8 @@ pub struct HourGrid<'a> {
     pub enrolled: Period,
     /// What has begun by now can have a record.
     pub now: Timestamp,
+    /// Where a recorded hour leads to.
+    pub href: &'a dyn Fn(Period) -> String,
 }
 
 /// The local days of a period, in order.
@@ -102,7 +104,11 @@ impl HourGrid<'_> {
             let place = Place::of(inside, day, top);
             match self.find(hour) {
                 Found::Recorded(cell) => {
+                    // Only for a pointer: with keys and aloud, days of the table lead there.
+                    let href = (self.href)(cell.period);
+                    out.open("a", &[("href", &href), ("tabindex", &-1)]);
                     draw_cell(out, cell, place, words);
+                    out.close("a");
                     recorded.push(cell);
                 }
                 Found::NoRecord => no_record(out, hour, place, words),
@@ -305,6 +311,7 @@ mod tests {
             origin: Origin::Measured,
             enrolled: Period::new(at(ENROLLED), Timestamp::MAX),
             now: at(now),
+            href: &|period| format!("/gpu?from={}", period.start),
         };
         grid.markup(zone, Language::En).to_string()
     }
@@ -332,6 +339,9 @@ mod tests {
         assert_eq!(svg.matches("fill=\"url(#h-restart)\"").count(), 1);
         assert_eq!(svg.matches(">97</text>").count(), 1);
         assert!(svg.contains("node rebooted"));
+        // What was recorded leads to its readings; what was not enrolled leads nowhere.
+        assert_eq!(svg.matches("<a href=").count(), 2);
+        assert!(svg.contains("<a href=\"/gpu?from=2026-03-07T01:00:00.000Z\" tabindex=\"-1\">"));
     }
 
     #[test]
@@ -349,7 +359,8 @@ mod tests {
         let period = zone.day(at("2026-03-07T20:00:00Z")).unwrap();
         let enrolled = Period::new(at("2026-03-07T05:30:00Z"), at("2026-03-07T20:00:00Z"));
         let (now, origin) = (at("2026-03-09T00:00:00Z"), Origin::Measured);
-        let grid = HourGrid { title: "GPU", period, cells: &[], origin, enrolled, now };
+        let href = &|_| String::new();
+        let grid = HourGrid { title: "GPU", period, cells: &[], origin, enrolled, now, href };
         let svg = grid.markup(zone, Language::En).to_string();
         assert_eq!(svg.matches("h0").count(), 5 + 4, "{svg}");
         assert_eq!(svg.matches("class=\"none\"").count(), 2);

@@ -42,6 +42,25 @@ pub fn legend<'a>(cells: impl IntoIterator<Item = &'a Cell>, language: Language)
     out.finish()
 }
 
+/// The patterns of these causes, each with the causes behind it; nothing without any.
+#[must_use]
+pub fn hatch_legend(causes: impl IntoIterator<Item = GapCause>, language: Language) -> Markup {
+    let mut hatches: Vec<Hatch> = causes.into_iter().map(Hatch::of).collect();
+    hatches.sort_unstable();
+    hatches.dedup();
+    let mut out = Writer::default();
+    if !hatches.is_empty() {
+        out.open("ul", &[("class", &"legend")]);
+        for hatch in hatches {
+            let words = hatch.text().words(language);
+            let causes = causes_of(hatch, language);
+            swatch(&mut out, ("gap", Some(hatch.fill())), words, Some(&causes));
+        }
+        out.close("ul");
+    }
+    out.finish()
+}
+
 fn step_words(step: Step, language: Language) -> String {
     let to = Quantity::percent(step.to_pct()).text(language);
     match step.from_pct() {

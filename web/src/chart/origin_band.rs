@@ -12,7 +12,7 @@ const REPEATS: usize = 32;
 
 /// The origin's word again and again, so that no cut of the chart loses it; nothing for measured
 /// data. It is hidden from screen readers, which read the origin in the chart's name: [`named`].
-pub(super) fn origin_band(out: &mut Writer, origin: Origin, language: Language) {
+pub(crate) fn origin_band(out: &mut Writer, origin: Origin, language: Language) {
     let Some(mark) = names::origin_mark(origin) else { return };
     let class = format!("origin-band {}", origin.name());
     let words = [mark.words(language); REPEATS].join(" · ");
@@ -20,7 +20,7 @@ pub(super) fn origin_band(out: &mut Writer, origin: Origin, language: Language) 
 }
 
 /// The name of a chart, with the origin of its data unless that was measured.
-pub(super) fn named(title: &str, origin: Origin, language: Language) -> String {
+pub(crate) fn named(title: &str, origin: Origin, language: Language) -> String {
     names::origin_mark(origin).map_or_else(
         || title.to_owned(),
         |mark| phrase::chart_named(language, mark.words(language), title),

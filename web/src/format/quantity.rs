@@ -31,10 +31,45 @@ enum Unit {
     Megahertz,
     Millisecond,
     GpuHour,
+    KibibytePerSecond,
+    MebibytePerSecond,
+    GibibytePerSecond,
+    PerSecond,
     None,
 }
 
 impl Quantity {
+    /// Per mille as a percentage with one digit: `97.3 %`.
+    #[must_use]
+    pub fn permille(permille: i64) -> Self {
+        Self::decimal(permille, 1, Unit::Percent)
+    }
+
+    /// Per mille as a whole percentage, for axes: `97 %`.
+    #[must_use]
+    pub fn whole_permille(permille: i64) -> Self {
+        Self::decimal(div_half_even(permille.into(), 10), 0, Unit::Percent)
+    }
+
+    /// A transfer rate from kibibytes per second: `24.6 GiB/s`, `512 KiB/s`.
+    #[must_use]
+    pub fn rate_kib_s(kib_s: i64) -> Self {
+        const MIB: i64 = 1_024;
+        const GIB: i64 = 1_024 * MIB;
+        let tenths = |unit: i64| div_half_even(i128::from(kib_s) * 10, unit.into());
+        match kib_s.saturating_abs() {
+            GIB.. => Self::decimal(tenths(GIB), 1, Unit::GibibytePerSecond),
+            MIB.. => Self::decimal(tenths(MIB), 1, Unit::MebibytePerSecond),
+            _ => Self::decimal(kib_s, 0, Unit::KibibytePerSecond),
+        }
+    }
+
+    /// How often a second: `3 /s`.
+    #[must_use]
+    pub fn per_second(count: i64) -> Self {
+        Self::decimal(count, 0, Unit::PerSecond)
+    }
+
     /// A whole percentage as NVML reports it: `97 %`.
     #[must_use]
     pub fn percent(pct: i64) -> Self {
@@ -79,7 +114,7 @@ impl Quantity {
     /// Memory from mebibytes: `80.0 GiB`, below one gibibyte `512 MiB`.
     #[must_use]
     pub fn memory_mib(mib: i64) -> Self {
-        if mib.abs() < 1_024 {
+        if mib.unsigned_abs() < 1_024 {
             Self::decimal(mib, 0, Unit::Mebibyte)
         } else {
             Self::decimal(div_half_even(i128::from(mib) * 10, 1_024), 1, Unit::Gibibyte)
@@ -159,6 +194,10 @@ impl Unit {
             Self::Megahertz => "MHz",
             Self::Millisecond => "ms",
             Self::GpuHour => Text::UnitGpuHours.words(language),
+            Self::KibibytePerSecond => "KiB/s",
+            Self::MebibytePerSecond => "MiB/s",
+            Self::GibibytePerSecond => "GiB/s",
+            Self::PerSecond => "/s",
             Self::None => "",
         }
     }
@@ -258,6 +297,12 @@ mod tests {
         assert_eq!(en(Quantity::gpu_hours_ms(3_600_000 * 1_536)), "1,536.0 GPU h");
         assert_eq!(en(Quantity::energy_mj(3_600_000_000)), "1.0 kWh");
         assert_eq!(en(Quantity::count(1_234_567)), "1,234,567");
+        assert_eq!(en(Quantity::permille(973)), "97.3 %");
+        assert_eq!(en(Quantity::whole_permille(500)), "50 %");
+        assert_eq!(en(Quantity::rate_kib_s(512)), "512 KiB/s");
+        assert_eq!(en(Quantity::rate_kib_s(3 * 1_024 + 512)), "3.5 MiB/s");
+        assert_eq!(en(Quantity::rate_kib_s(25 * 1_024 * 1_024)), "25.0 GiB/s");
+        assert_eq!(en(Quantity::per_second(3)), "3 /s");
         assert_eq!(Quantity::gpu_hours_ms(5_400_000).text(Language::ZhCn), "1.5\u{202f}卡时");
     }
 

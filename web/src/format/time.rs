@@ -32,6 +32,21 @@ pub fn clock(at: Timestamp, zone: Zone) -> String {
     zone.local(at).map_or_else(|| at.to_string(), |t| format!("{:02}:{:02}", t.hour, t.minute))
 }
 
+/// The local clock to the second: `11:59:40`.
+#[must_use]
+pub fn clock_second(at: Timestamp, zone: Zone) -> String {
+    zone.local(at).map_or_else(
+        || at.to_string(),
+        |t| format!("{:02}:{:02}:{:02}", t.hour, t.minute, t.second),
+    )
+}
+
+/// Local date and clock as `YYYY-MM-DDThh:mm:ss`, the form of URLs and inputs.
+#[must_use]
+pub fn iso_local(at: Timestamp, zone: Zone) -> String {
+    format!("{}T{}", iso_date(at, zone), clock_second(at, zone))
+}
+
 /// The local date without year, with its weekday: `Sat 1 Aug`, `8月1日 周六`.
 #[must_use]
 pub fn day(at: Timestamp, zone: Zone, language: Language) -> String {

@@ -28,6 +28,9 @@ pub enum Problem {
     /// There is nothing at this address.
     #[serde(rename = "urn:leasewatch:not-found")]
     NotFound,
+    /// Another site sent the request.
+    #[serde(rename = "urn:leasewatch:foreign")]
+    Foreign,
     /// A parameter cannot be understood.
     #[serde(rename = "urn:leasewatch:bad-request")]
     BadRequest,
@@ -43,6 +46,7 @@ impl Problem {
     fn title(self) -> Text {
         match self {
             Self::NotFound => Text::ErrorNotFound,
+            Self::Foreign => Text::ErrorForeign,
             Self::BadRequest => Text::ErrorBadRequest,
             Self::Unavailable => Text::ErrorUnavailable,
             Self::Internal => Text::ErrorInternal,
@@ -57,6 +61,7 @@ impl ErrorView {
         let status = match problem {
             Problem::NotFound => 404,
             Problem::BadRequest => 400,
+            Problem::Foreign => 403,
             Problem::Unavailable => 503,
             Problem::Internal => 500,
         };
@@ -93,6 +98,7 @@ impl Page<'_> {
     fn advice(&self) -> &'static str {
         self.cx.t(match self.view.problem {
             Problem::NotFound => Text::ErrorNotFoundAdvice,
+            Problem::Foreign => Text::ErrorForeignAdvice,
             Problem::BadRequest => Text::ErrorBadRequestAdvice,
             Problem::Unavailable => Text::ErrorUnavailableAdvice,
             Problem::Internal => Text::ErrorInternalAdvice,

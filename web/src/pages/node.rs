@@ -1,21 +1,26 @@
 //! A node: what it is, how its agent and clock are, and what happened in a week.
 
+mod chronicle;
+mod facts;
+
 use askama::Template;
 use leasewatch_core::segment::Event;
 use leasewatch_core::time::{HOUR_MS, Period, Timestamp, Zone};
 use serde::Serialize;
 
+pub use chronicle::ChainBegun;
+
+use self::chronicle::Line;
 use super::export::Export;
 use super::{GpuRow, NodeName, NodeStatus};
 use crate::chart::{self, Cell, HourGrid, Strip, time_scale};
 use crate::context::{Context, Formula, SUGGESTED_ZONES};
-use crate::events::{self, Weight};
 use crate::format::{self, Datum, Measured, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
 use crate::markup::Markup;
 use crate::names;
-use crate::path::{self, Route};
+use crate::path::{self, Last, RangeState, Route};
 use crate::wire;
 
 /// Everything a node's page shows.
@@ -41,7 +46,7 @@ pub struct NodeView {
     pub host: Option<HostFacts>,
     /// How agent and clock are.
     pub agent: AgentHealth,
-    /// Its GPUs, by number.
+    /// Its GPUs, by number, each followed by its slices.
     pub gpus: Vec<NodeGpu>,
     /// The days that the hour grids show: [`path::week`].
     #[serde(serialize_with = "wire::period")]
@@ -51,6 +56,11 @@ pub struct NodeView {
     pub events: Vec<Event>,
     /// How many more events the week has than `events` holds.
     pub events_left_out: i64,
+    /// Chains of the node's record that began in that week, latest first.
+    #[serde(serialize_with = "wire::chain_starts")]
+    pub chain_starts: Vec<ChainBegun>,
+    /// How often the record broke off and began anew in the node's whole life.
+    pub record_breaks: i64,
 }
 
 /// What the host says it is.
@@ -128,6 +138,7 @@ struct WeekLink {
 /// A day of the table under a grid.
 struct DayRow {
     label: String,
+    href: Option<String>,
     sums: Measured,
     longest: Option<(Text, i64)>,
 }
@@ -148,14 +159,7 @@ impl Page<'_> {
     /// Words in place of live values that will not come again, and the columns they span.
     fn ended(&self, gpu: &NodeGpu) -> Option<(String, usize)> {
         let span = gpu.row.ended_columns(self.view.status.standing)?;
-        let words = self.view.ended_at.map_or_else(
-            || self.cx.t(Text::NodeOver).to_owned(),
-            |at| {
-                let date = format::local_date(at, self.cx.zone, self.cx.language);
-                phrase::node_over_on(self.cx.language, date)
-            },
-        );
-        Some((words, span))
+        Some((super::ended_words(self.view.ended_at, self.cx), span))
     }
 
     fn has_day(&self, gpu: &NodeGpu) -> bool {
@@ -177,7 +181,7 @@ impl Page<'_> {
         let title = phrase::strip_title(
             language,
             self.cx.say(gpu.row.day.coverage()),
-            gpu.row.number,
+            gpu.row.full_label(language),
             self.cx.say(gpu.row.day.mean()),
             &self.view.name.name,
         );
@@ -195,7 +199,7 @@ impl Page<'_> {
         let title = phrase::grid_title(
             self.cx.language,
             self.cx.say(sums.coverage()),
-            gpu.row.number,
+            gpu.row.full_label(self.cx.language),
             self.cx.say(sums.mean()),
         );
         let grid = HourGrid {
@@ -208,8 +212,24 @@ impl Page<'_> {
                 self.view.ended_at.unwrap_or(Timestamp::MAX),
             ),
             now: self.cx.now,
+            href: &|hour| self.readings(gpu, hour),
         };
         grid.markup(self.cx.zone, self.cx.language)
+    }
+
+    /// The readings of a GPU in a stretch of time.
+    fn readings(&self, gpu: &NodeGpu, period: Period) -> String {
+        self.cx.gpu(&self.view.name.id, gpu.row.number, RangeState::between(period))
+    }
+
+    /// The readings of a GPU up to now.
+    fn latest(&self, gpu: &NodeGpu) -> String {
+        self.cx.gpu(&self.view.name.id, gpu.row.number, RangeState::default())
+    }
+
+    /// The readings behind the strip.
+    fn last_day(&self, gpu: &NodeGpu) -> String {
+        self.cx.gpu(&self.view.name.id, gpu.row.number, RangeState::last(Last::Day))
     }
 
     fn legend(&self) -> Markup {
@@ -221,8 +241,17 @@ impl Page<'_> {
         week_sums(gpu)
     }
 
-    fn gpu_label(&self, number: &u16) -> String {
-        phrase::gpu_label(self.cx.language, number)
+    fn label(&self, gpu: &NodeGpu) -> String {
+        gpu.row.label(self.cx.language)
+    }
+
+    fn full_label(&self, gpu: &NodeGpu) -> String {
+        gpu.row.full_label(self.cx.language)
+    }
+
+    /// `1/7 of GPU 0` for a slice.
+    fn share(&self, gpu: &NodeGpu) -> Option<String> {
+        gpu.row.partition.as_ref().map(|part| part.share(self.cx.language))
     }
 
     fn bounds(&self, measured: &Measured) -> Option<String> {
@@ -255,7 +284,9 @@ impl Page<'_> {
             }
         }
         let longest = by_cause.into_iter().filter(|(_, ms)| *ms > 0).max_by_key(|(_, ms)| *ms);
+        let is_recorded = inside().any(|cell| cell.enrolled_ms > 0);
         DayRow {
+            href: is_recorded.then(|| self.readings(gpu, day)),
             label: format::day(day.start, self.table_zone(), self.cx.language),
             sums: inside().map(Cell::measured).sum(),
             longest: longest.map(|(cause, ms)| (names::gap_cause(cause), ms)),
@@ -310,47 +341,24 @@ impl Page<'_> {
         Export { cx: self.cx, node: Some(&self.view.name.id), days: self.view.week }
     }
 
-    fn event_words(&self, event: &Event) -> String {
-        events::describe(&event.kind, self.cx.language)
+    fn lines(&self) -> Vec<Line> {
+        chronicle::lines(self.view, self.cx, |event| self.event_gpu(event))
     }
 
-    fn event_weight(&self, event: &Event) -> &'static str {
-        Weight::of(event).name()
+    fn record_breaks(&self) -> String {
+        Quantity::count(self.view.record_breaks).text(self.cx.language)
     }
 
     /// `GPU 3` for a GPU of this page, else the UUID.
     fn event_gpu(&self, event: &Event) -> String {
         let Some(uuid) = &event.gpu else { return self.cx.t(Text::EventNode).to_owned() };
         let known = self.view.gpus.iter().find(|gpu| gpu.row.uuid == uuid.as_str());
-        known.map_or_else(|| uuid.to_string(), |gpu| self.gpu_label(&gpu.row.number))
+        known.map_or_else(|| uuid.to_string(), |gpu| self.full_label(gpu))
     }
 
     fn events_left_out(&self) -> String {
         let count = Quantity::count(self.view.events_left_out).text(self.cx.language);
         phrase::event_left_out(self.cx.language, count)
-    }
-
-    fn offset_words(&self) -> String {
-        let language = self.cx.language;
-        let offset = self.view.agent.clock_offset_us.measure(Quantity::offset_us);
-        match self.view.agent.clock_bound_us.measure(Quantity::offset_us) {
-            crate::format::Measure::Known(bound) if !offset.is_missing() => {
-                phrase::node_offset(language, bound.text(language), offset.text(language))
-            }
-            _ => offset.text(language),
-        }
-    }
-
-    fn duration(&self, datum: &Datum) -> String {
-        self.cx.say(datum.measure(Quantity::duration_ms))
-    }
-
-    fn cpus(&self, host: &HostFacts) -> String {
-        Quantity::count(host.cpus).text(self.cx.language)
-    }
-
-    fn memory(&self, host: &HostFacts) -> String {
-        Quantity::memory_mib(host.memory_mib).text(self.cx.language)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
 use crate::markup::Markup;
 use crate::names::Standing;
-use crate::path::{self, Route};
+use crate::path::{self, Last, RangeState, Route};
 use crate::wire;
 
 /// Everything the overview shows.
@@ -234,13 +234,17 @@ impl Page<'_> {
         let title = phrase::strip_title(
             language,
             self.cx.say(gpu.day.coverage()),
-            gpu.number,
+            gpu.full_label(language),
             self.cx.say(gpu.day.mean()),
             &node.name,
         );
         let strip =
             Strip { title: &title, period: self.period, cells: &gpu.strip, origin: node.origin };
         strip.markup(self.cx.zone, language)
+    }
+
+    fn readings(&self, node: &NodeName, gpu: &GpuRow, range: RangeState) -> String {
+        self.cx.gpu(&node.id, gpu.number, range)
     }
 
     fn legend(&self) -> Markup {

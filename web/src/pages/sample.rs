@@ -1,13 +1,16 @@
 //! Samples of every page, for snapshots and for looking at them. All values are made up by a
 //! small integer recipe; nothing here is a measurement.
 
+mod slices;
+
 use leasewatch_core::delivery::{NodeState, UnknownReason};
-use leasewatch_core::id::GpuUuid;
+use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason};
+use leasewatch_core::id::{ChainId, GpuUuid, NodeId};
 use leasewatch_core::metering::{GapCause, HourState};
 use leasewatch_core::segment::{Event, EventKind, Origin};
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Hour, Period, Timestamp};
 
-use super::node::{AgentHealth, HostFacts, NodeGpu, NodeView};
+use super::node::{AgentHealth, ChainBegun, HostFacts, NodeGpu, NodeView};
 use super::overview::{
     Attention, FleetTotals, NodeLane, OverviewView, ProviderLane, Setup, Subject, TenantLane,
 };
@@ -130,6 +133,7 @@ fn gpu_row(habit: Habit, number: u16, model: &str, node: &NodeName) -> GpuRow {
     GpuRow {
         number,
         uuid: format!("GPU-{}{number:04}-9f3a-4d02-8a6b-0d5f7be1{number:04}", &node.id[..4]),
+        partition: None,
         model: model.to_owned(),
         live: live(habit, seed),
         lost: habit == Habit::Lost,
@@ -266,10 +270,14 @@ pub(super) fn node() -> NodeView {
     let first = NOW.hour().start().plus_ms(-6 * DAY_MS - 14 * HOUR_MS);
     let week = Period::new(first, first.plus_ms(7 * DAY_MS));
     let name = name('1', "train-01", Origin::Measured);
-    let gpus = (0_u16..).zip(habits).map(|(number, habit)| NodeGpu {
-        row: gpu_row(habit, number, H100, &name),
-        hours: gpu_cells(habit, number.into(), week, Origin::Measured),
-    });
+    let mut gpus: Vec<NodeGpu> = (0_u16..)
+        .zip(habits)
+        .map(|(number, habit)| NodeGpu {
+            row: gpu_row(habit, number, H100, &name),
+            hours: gpu_cells(habit, number.into(), week, Origin::Measured),
+        })
+        .collect();
+    slices::cut(&mut gpus, 6, week, &name);
     NodeView {
         status: NodeStatus {
             standing: Standing::Live(NodeState::Up),
@@ -296,11 +304,13 @@ pub(super) fn node() -> NodeView {
             backlog_ms: Datum::Number(0),
             cadence_ms: Datum::Number(1_000),
         },
-        gpus: gpus.collect(),
+        gpus,
         name,
         week,
         events: node_events(),
         events_left_out: 12,
+        chain_starts: vec![lost_state()],
+        record_breaks: 1,
     }
 }
 
@@ -333,7 +343,20 @@ pub(super) fn ended_node() -> NodeView {
     }
     view.events.clear();
     view.events_left_out = 0;
+    view.chain_starts.clear();
+    view.record_breaks = 0;
     view
+}
+
+fn lost_state() -> ChainBegun {
+    let start = ChainStart {
+        node: NodeId([0x22; 16]),
+        chain: ChainId([0x33; 16]),
+        at: NOW.plus_ms(-26_399_000),
+        reason: ChainStartReason::LostState,
+    };
+    let statement = String::from_utf8_lossy(&start.statement()).into_owned();
+    ChainBegun { start, statement, signature: "0".repeat(128) }
 }
 
 fn node_events() -> Vec<Event> {

@@ -68,6 +68,11 @@ fn text_is_readable_in_light_and_dark() {
         ("gap-strong", "surface"),
         ("fault", "surface"),
         ("accent", "field"),
+        ("accent", "surface"),
+        ("s1", "surface"),
+        ("s2", "surface"),
+        ("s3", "surface"),
+        ("s4", "surface"),
     ];
     for (scheme, colours) in variables(&css()).iter().enumerate() {
         let of = |name: &str| colours.iter().find(|(n, _)| n == name).expect("a colour").1;

@@ -1,9 +1,15 @@
 //! Every string that a node or an address can set, set to something that wants out.
 
-use super::{context, markup};
+use super::{context, gpu_context, markup};
 use leasewatch_core::segment::{Event, EventKind, StopReason};
 use leasewatch_web::Language;
+use leasewatch_web::chart::Band;
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
+use leasewatch_web::pages::gpu::{self, GpuView};
+use leasewatch_web::pages::import::{self, ImportView};
+use leasewatch_web::pages::import_run::{
+    self, ImportRunView, LineProblem, LineProblems, RunFailure, RunState,
+};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView, TenantLane};
 use leasewatch_web::path::Route;
@@ -92,6 +98,71 @@ fn the_node_page_stays_whole() {
         let html =
             node::render(&view, &context(Language::ZhCn, Route::Node(text.to_owned()))).unwrap();
         check("node", &html, text);
+    }
+}
+
+#[test]
+fn the_gpu_page_stays_whole() {
+    for text in HOSTILE {
+        let mut view = GpuView::sample();
+        view.name.name = text.to_owned();
+        view.name.id = text.to_owned();
+        view.tenant = Some(text.to_owned());
+        view.provider = text.to_owned();
+        view.gpu.model = text.to_owned();
+        view.gpu.uuid = text.to_owned();
+        let at = view.range.start.plus_ms(1_000);
+        let metric = text.to_owned();
+        view.events =
+            vec![Event { at, gpu: None, kind: EventKind::ReadingsDropped { metric, count: 1 } }];
+        // Readings can be anything that fits into the metric.
+        for band in view.series.iter_mut().flat_map(|series| &mut series.points) {
+            band.band = band.band.map(|_| Band { min: i64::MIN, mean: 0, max: i64::MAX });
+        }
+        let html = gpu::render(&view, &gpu_context(Language::ZhCn, &view)).unwrap();
+        check("gpu", &html, text);
+    }
+}
+
+#[test]
+fn the_import_pages_stay_whole() {
+    for text in HOSTILE {
+        let owned = || text.to_owned();
+        let mut form = ImportView::sample();
+        let fields = [
+            &mut form.entered.node,
+            &mut form.entered.provider,
+            &mut form.entered.timezone,
+            &mut form.entered.columns,
+            &mut form.entered.cadence,
+        ];
+        fields.into_iter().for_each(|field| *field = owned());
+        form.tenants = vec![owned()];
+        for line in &mut form.latest {
+            (line.id, line.file, line.node_name) = (owned(), owned(), owned());
+        }
+        let html = import::render(&form, &context(Language::En, Route::Import)).unwrap();
+        check("import", &html, text);
+        let problems =
+            || LineProblems { first: vec![LineProblem { line: 1, what: owned() }], count: 1 };
+        let mut done = ImportRunView::sample();
+        (done.file, done.node_name, done.provider, done.timezone) =
+            (owned(), owned(), owned(), owned());
+        if let RunState::Done(report) = &mut done.state {
+            (report.node, report.columns_ignored) = (owned(), vec![owned()]);
+            report.problems = problems();
+        }
+        let failed = |failure| ImportRunView { state: RunState::Failed(failure), ..done.clone() };
+        for view in [
+            done.clone(),
+            failed(RunFailure::NoHeader { first_row: owned() }),
+            failed(RunFailure::OtherTool { found: owned(), instead: owned() }),
+            failed(RunFailure::Nothing(problems())),
+            failed(RunFailure::Refused { reason: owned() }),
+        ] {
+            let cx = context(Language::ZhCn, Route::ImportRun(owned()));
+            check("import_run", &import_run::render(&view, &cx).unwrap(), text);
+        }
     }
 }
 

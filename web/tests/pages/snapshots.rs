@@ -1,8 +1,10 @@
-//! Whole pages as they are. The node's page keeps two of its GPUs here, to stay readable.
+//! Whole pages as they are. The node's page keeps two of its GPUs here, and a GPU's page one point
+//! in a quarter of an hour, to stay readable.
 
-use super::{context, samples};
+use super::{context, gpu_context, samples};
 use leasewatch_web::Language;
 use leasewatch_web::pages::error::{ErrorView, Problem};
+use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::OverviewView;
 use leasewatch_web::path::Route;
@@ -17,6 +19,9 @@ fn lines(html: &str) -> String {
         }
         assert!(out.contains(&format!("/assets/{stem}.[hash].{ending}")));
     }
+    if let Some(start) = out.find("/assets/gpu.").map(|at| at + "/assets/gpu.".len()) {
+        out.replace_range(start..start + 12, "[hash]");
+    }
     // The time zone database is updated without a change here.
     out.replace(leasewatch_core::time::tz_database_version(), "[tzdb]")
 }
@@ -25,7 +30,7 @@ fn lines(html: &str) -> String {
 fn pages_in_both_languages() {
     for language in Language::ALL {
         for (page, html) in samples(language) {
-            if page != "node" {
+            if !["node", "gpu", "gpu_months"].contains(&page) {
                 insta::assert_snapshot!(format!("{page}.{}", language.tag()), lines(&html));
             }
         }
@@ -35,6 +40,89 @@ fn pages_in_both_languages() {
         let cx = context(language, Route::Node(view.name.id.clone()));
         let html = node::render(&view, &cx).unwrap();
         insta::assert_snapshot!(format!("node.{}", language.tag()), lines(&html));
+        for (name, every, mut view) in
+            [("gpu", 15, GpuView::sample()), ("gpu_months", 12, GpuView::months_sample())]
+        {
+            view.bucket_ms *= every;
+            for series in &mut view.series {
+                let start = view.range.start;
+                series.points.retain(|point| point.at.since(start) % view.bucket_ms == 0);
+            }
+            let html = gpu::render(&view, &gpu_context(language, &view)).unwrap();
+            insta::assert_snapshot!(format!("{name}.{}", language.tag()), lines(&html));
+        }
+    }
+}
+
+#[test]
+fn a_gpu_page_says_what_it_knows_and_what_it_cannot() {
+    let pages = samples(Language::En);
+    let page = |name: &str| {
+        let html = &pages.iter().find(|(page, _)| *page == name).unwrap().1;
+        html.replace(['\u{202f}', '\u{a0}'], " ")
+    };
+    let whole = page("gpu");
+    for words in [
+        "Coverage <b>93.3 %</b>",
+        "One point = 1 min of single readings",
+        "line: mean, area: least to most",
+        "SM maximum 1,980 MHz",
+        "for the model: SM maximum",
+        "Default limit 700 W",
+        "<code>0x4</code>",
+        "23 min: GPU lost",
+        "Gaps: 2",
+        "from=2026-08-01T12:53:00Z",
+        "/gpus/0/readings.csv?",
+        "/gpus/0/gpu.json?",
+        "3 earlier events",
+    ] {
+        assert!(whole.contains(words), "{words}");
+    }
+    // A gap is neither a point nor a word: the 23 minutes have no value in any series.
+    let (_, busy) = whole.split_once("data-words=\"").unwrap();
+    let values: Vec<&str> = busy.split_once('"').unwrap().0.split('|').collect();
+    assert_eq!(values.len(), 360);
+    assert!((260..283).all(|minute| values[minute].is_empty()));
+    assert!((0..260).chain(283..360).all(|minute| values[minute].ends_with(" %)")));
+    let imported = page("gpu_imported");
+    assert!(imported.contains("SMs active, Tensor cores active: not readable on this class"));
+    assert!(imported.contains("IMPORTED") && imported.contains("class=\"origin-band imported\""));
+    // A chart without a series is words: only utilization and power are drawn.
+    assert_eq!(imported.matches("data-plot").count(), 2);
+    let empty = page("gpu_empty");
+    assert!(empty.contains("This node joined on 30 Jul 2026. Nothing was recorded before."));
+    assert!(!empty.contains("data-plot"));
+    assert!(page("gpu_months").contains("cannot be told exactly"));
+}
+
+#[test]
+fn a_gpu_serialises_with_units_in_its_names() {
+    let view = serde_json::to_value(GpuView::sample()).unwrap();
+    assert_eq!(view["series"][0]["metric"], "busy_permille");
+    assert_eq!(view["series"][0]["points"][0]["at"], "2026-08-01T08:25:00.000Z");
+    assert_eq!(view["gaps"][1][2], "gpu_lost");
+    assert_eq!(view["lanes"][1]["bit"], 2);
+    assert_eq!(view["limits"][0]["what"], "memory_total");
+    let names: Vec<&str> =
+        view["series"].as_array().unwrap().iter().map(|s| s["metric"].as_str().unwrap()).collect();
+    assert!(names.contains(&"pcie_tx_kib_per_s") && names.contains(&"throttle_sw_power_permille"));
+}
+
+#[test]
+fn a_slice_stands_under_its_gpu_with_its_share() {
+    for (language, share, slice) in
+        [(Language::En, "3/7 of GPU 6", "Slice 8"), (Language::ZhCn, "GPU 6 的 3/7", "切片 8")]
+    {
+        let view = NodeView::sample();
+        let cx = context(language, Route::Node(view.name.id.clone()));
+        let html = node::render(&view, &cx).unwrap();
+        let row = html.split("<tr ").find(|row| row.contains(share)).unwrap();
+        assert!(row.contains("class=\"gpu slice\"") && row.contains(slice), "{row}");
+        let rows: Vec<&str> = view.gpus.iter().map(|gpu| gpu.row.uuid.as_str()).collect();
+        let at = |uuid: &str| html.find(&format!("data-gpu=\"{uuid}\"")).unwrap();
+        assert!(at(rows[6]) < at(rows[7]) && at(rows[7]) < at(rows[9]), "behind its GPU");
+        assert!(html.contains("id=\"week-8\""), "a grid of its own");
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 
-use super::context;
+use super::{context, gpu_context};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use leasewatch_web::Language;
 use leasewatch_web::assets::{self, Asset};
+use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView};
 use leasewatch_web::path::Route;
@@ -67,6 +68,25 @@ fn a_node_with_a_week_of_eight_gpus() {
         let html =
             node::render(&view, &context(language, Route::Node(view.name.id.clone()))).unwrap();
         let weight = gzip(html.as_bytes()) + assets_weight();
+        assert!(weight < 100_000, "{language:?}: {weight}");
+    }
+}
+
+#[test]
+fn a_gpu_with_every_chart_and_420_points_a_series() {
+    let mut view = GpuView::sample();
+    view.bucket_ms = view.range.ms() / 420;
+    for series in &mut view.series {
+        let points = series.points.clone();
+        series.points = points.into_iter().cycle().take(420).collect();
+        for (column, point) in (0..).zip(&mut series.points) {
+            point.at = view.range.start.plus_ms(column * view.bucket_ms);
+        }
+    }
+    for language in Language::ALL {
+        let html = gpu::render(&view, &gpu_context(language, &view)).unwrap();
+        let weight = gzip(html.as_bytes()) + assets_weight();
+        assert!(html.matches("class=\"chart\"").count() > 8);
         assert!(weight < 100_000, "{language:?}: {weight}");
     }
 }

@@ -1,11 +1,12 @@
-//! The parts of an open segment: one per GPU, and the host's.
+//! The parts of an open segment: one per GPU and per slice of one, and the host's.
 
 use std::collections::BTreeMap;
 
 use leasewatch_core::id::{BusId, GpuUuid};
 use leasewatch_core::sample::{HostMetric, Metric, Reading};
 use leasewatch_core::segment::{
-    Block, Column, GpuBlock, HostBlock, TrackPoint, TrackSource, UtilizationTrack, limits,
+    Block, Column, GpuBlock, HostBlock, Partition, Seat, TrackPoint, TrackSource, UtilizationTrack,
+    limits,
 };
 
 use crate::clock::Anchor;
@@ -62,6 +63,7 @@ impl<M: Copy + Ord> Table<M> {
 #[derive(Debug)]
 struct GpuPart {
     bus_id: BusId,
+    partition: Option<Partition>,
     source: TrackSource,
     period_ms: u32,
     points: Vec<(i64, Reading)>,
@@ -69,6 +71,10 @@ struct GpuPart {
 }
 
 impl GpuPart {
+    fn seat<'a>(&'a self, uuid: &'a GpuUuid) -> Seat<'a> {
+        Seat { uuid, bus_id: &self.bus_id, partition: self.partition.as_ref() }
+    }
+
     fn is_full(&self) -> bool {
         self.points.len() >= POINTS_FULL || self.table.is_full()
     }
@@ -86,12 +92,13 @@ impl GpuParts {
     pub(super) fn fits(&self, gpu: &GpuObservation) -> bool {
         if let Some(part) = self.parts.get(&gpu.uuid) {
             let TrackObservation { source, period_ms, points } = &gpu.track;
-            return part.bus_id == gpu.bus_id
+            return (&part.bus_id, &part.partition) == (&gpu.bus_id, &gpu.partition)
                 && (part.source, part.period_ms) == (*source, *period_ms)
                 && part.points.len() + points.len() <= limits::TRACK_POINTS
                 && part.table.ticks.len() < limits::TICKS;
         }
-        self.parts.values().all(|part| part.bus_id != gpu.bus_id)
+        let seat = Seat { uuid: &gpu.uuid, bus_id: &gpu.bus_id, partition: gpu.partition.as_ref() };
+        self.parts.iter().all(|(uuid, part)| seat.clash(part.seat(uuid)).is_none())
     }
 
     pub(super) fn add(&mut self, gpu: GpuObservation) {
@@ -105,6 +112,7 @@ impl GpuParts {
         let TrackObservation { source, period_ms, points } = gpu.track;
         let part = self.parts.entry(gpu.uuid).or_insert_with(|| GpuPart {
             bus_id: gpu.bus_id,
+            partition: gpu.partition,
             source,
             period_ms,
             points: Vec::new(),
@@ -153,6 +161,7 @@ impl GpuParts {
             Block::Gpu(GpuBlock {
                 uuid: uuid.clone(),
                 bus_id: part.bus_id.clone(),
+                partition: part.partition.clone(),
                 ticks: part.table.ticks.iter().map(|at| anchor.wall_of(*at)).collect(),
                 track: UtilizationTrack {
                     source: part.source,

@@ -3,7 +3,7 @@ use leasewatch_core::id::{BusId, Sequence};
 use leasewatch_core::segment::{EventKind, GpuInventory};
 
 use super::*;
-use crate::recorder::fixture::{START, gpu, gpu_observation, head_draft, key};
+use crate::recorder::fixture::{START, gpu, gpu_observation, head_draft, key, slice_observation};
 
 const SECOND: i64 = 1_000;
 
@@ -100,6 +100,7 @@ fn the_first_sight_of_a_gpu_is_delivered_with_its_first_readings() {
             pcie_generation_max: None,
             pcie_width_max: None,
             mig: false,
+            partition: None,
         };
         let (gpu, kind) = (Some(gpu.uuid), EventKind::GpuSeen(inventory));
         Observation::Event(EventObservation { at_boot_ms: at(second), gpu, kind, urgent: false })
@@ -127,6 +128,30 @@ fn another_gpu_in_the_same_place_waits_for_the_next_segment() {
     let next = gathering.close(at + 1, anchor()).unwrap();
     assert_eq!(ticks(&next), [1]);
     assert!(next.period(anchor()).contains(anchor().wall_of(at)));
+}
+
+#[test]
+fn slices_share_a_segment_with_their_gpu_and_with_no_other() {
+    let mut gathering = Gathering::new(anchor(), START.boot_ms);
+    let at = |second: i64| START.boot_ms + second * SECOND;
+    for second in 1..4 {
+        gathering.on_observation(gpu(1, at(second)));
+        for slice in [9, 10] {
+            gathering.on_observation(Observation::Gpu(slice_observation(slice, at(second) + 1)));
+        }
+    }
+    assert_eq!(gathering.due(at(4)), None, "nothing waits");
+    // Another GPU takes the place: neither it nor its slices stand in one segment with the old.
+    let mut exchanged = gpu_observation(1, at(5));
+    exchanged.uuid = GpuUuid::new("GPU-other").unwrap();
+    gathering.on_observation(Observation::Gpu(exchanged.clone()));
+    assert_eq!(gathering.due(at(6)), Some(at(6)));
+    let first = gathering.close(at(6), anchor()).unwrap();
+    assert_eq!(ticks(&first), [3, 3, 3]);
+    let mut slice = slice_observation(9, at(7));
+    slice.partition.as_mut().unwrap().parent = exchanged.uuid;
+    gathering.on_observation(Observation::Gpu(slice));
+    assert_eq!(ticks(&gathering.close(at(8), anchor()).unwrap()), [1, 1]);
 }
 
 #[test]

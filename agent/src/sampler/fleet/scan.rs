@@ -7,7 +7,7 @@ use leasewatch_core::segment::EventKind;
 
 use super::super::watch::Watch;
 use super::{Effects, Fleet, GPUS_MAX, Nvml, Order, REPEAT_MS, Scan, ScanError};
-use crate::source::nvml::{Failure, FoundGpu, GPU_NOT_FOUND, Versions};
+use crate::source::nvml::{Failure, FoundGpu, GPU_NOT_FOUND, GpuRead, SLICE_PREFIX, Versions};
 
 /// First wait after a failed attempt to open NVML; it doubles up to the time between scans.
 const BACKOFF_MS: i64 = 2_000;
@@ -122,6 +122,7 @@ impl Fleet {
             exchange(now_ms, (&found.bus_id, &old, &found.uuid), out);
             if let Some(mut watch) = self.gpus.remove(&old) {
                 watch.flush(now_ms, out);
+                watch.remove_slices(now_ms, out);
                 out.order(Order::Detach { uuid: old });
             }
         }
@@ -153,7 +154,7 @@ impl Fleet {
     fn found(&mut self, now_ms: i64, gpu: FoundGpu, out: &mut Effects) {
         let uuid = gpu.uuid.clone();
         if !self.gpus.contains_key(&uuid) {
-            if self.gpus.len() >= GPUS_MAX && !self.forget_a_lost_one() {
+            if self.gpus.len() >= GPUS_MAX && !self.forget_a_lost_one(now_ms, out) {
                 tracing::warn!(gpu.uuid = %uuid, "more GPUs than a node may have; not read");
                 return;
             }
@@ -162,7 +163,7 @@ impl Fleet {
                 out.event(now_ms, Some(uuid.clone()), EventKind::GpuBack, false);
             }
             out.event(now_ms, Some(uuid.clone()), EventKind::GpuSeen(gpu.inventory.clone()), false);
-            self.gpus.insert(uuid.clone(), Watch::new(gpu.clone()));
+            self.gpus.insert(uuid.clone(), Watch::new(gpu.clone(), self.timing.cadence_ms));
         }
         self.readers = self.readers.wrapping_add(1);
         let reader = self.readers;
@@ -180,10 +181,11 @@ impl Fleet {
     }
 
     /// Makes room where names change without end.
-    fn forget_a_lost_one(&mut self) -> bool {
+    fn forget_a_lost_one(&mut self, now_ms: i64, out: &mut Effects) -> bool {
         let lost = self.gpus.values().find(|watch| watch.is_lost() && !watch.is_attached());
         let uuid = lost.map(|watch| watch.uuid().clone());
-        uuid.is_some_and(|uuid| self.gpus.remove(&uuid).is_some())
+        let forgotten = uuid.and_then(|uuid| self.gpus.remove(&uuid));
+        forgotten.map(|mut watch| watch.remove_slices(now_ms, out)).is_some()
     }
 
     /// Once an epoch: GPUs that the node had before.
@@ -201,12 +203,41 @@ impl Fleet {
             }
         }
     }
+
+    /// Slices that the node had before and the GPU in their place has no more are told to be
+    /// gone; slices for which a segment has no room are left out.
+    pub(super) fn check_slices(
+        &mut self,
+        now_ms: i64,
+        uuid: &GpuUuid,
+        read: &mut GpuRead,
+        out: &mut Effects,
+    ) {
+        let (Some(slices), Some(watch)) = (&mut read.slices, self.gpus.get(uuid)) else { return };
+        let others: usize = self.gpus.values().map(Watch::slice_count).sum();
+        let room = GPUS_MAX.saturating_sub(self.gpus.len() + others - watch.slice_count());
+        if slices.len() > room {
+            tracing::warn!(gpu.uuid = %uuid, "more slices than a segment holds; some are not read");
+            slices.truncate(room);
+        }
+        let bus_id = &watch.gpu.bus_id;
+        let here = |(place, _): &mut (BusId, GpuUuid)| place == bus_id;
+        for (_, known) in self.known_slices.extract_if(.., here) {
+            if slices.iter().all(|read| read.slice.uuid != known) {
+                out.event(now_ms, Some(known), EventKind::PartitionRemoved, false);
+            }
+        }
+    }
 }
 
 fn exchange(now_ms: i64, (bus_id, old, new): (&BusId, &GpuUuid, &GpuUuid), out: &mut Effects) {
     let kind =
         EventKind::GpuReplaced { bus_id: bus_id.clone(), old: old.clone(), new: new.clone() };
     out.event(now_ms, Some(old.clone()), kind, true);
+}
+
+pub(super) fn names_slice(uuid: &GpuUuid) -> bool {
+    uuid.as_str().starts_with(SLICE_PREFIX)
 }
 
 fn lists(scan: &Scan, uuid: &GpuUuid) -> bool {

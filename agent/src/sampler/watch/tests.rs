@@ -31,6 +31,7 @@ pub(in crate::sampler) fn gpu_at(uuid: &str, n: u32) -> FoundGpu {
         pcie_generation_max: Some(5),
         pcie_width_max: Some(16),
         mig: false,
+        partition: None,
     };
     FoundGpu { index: n, uuid, bus_id, inventory }
 }
@@ -45,6 +46,7 @@ pub(in crate::sampler) fn answer(at_boot_ms: i64, busy: i64) -> GpuRead {
         ],
         plan: TrackPlan::poll(1_000),
         points: vec![(at_boot_ms, Reading::Number(busy))],
+        slices: Some(Vec::new()),
     }
 }
 
@@ -76,7 +78,7 @@ struct Case {
 
 impl Case {
     fn new() -> Self {
-        let mut watch = Watch::new(gpu(1));
+        let mut watch = Watch::new(gpu(1), 1_000);
         watch.attach(7);
         Self { watch, timing: Timing::default(), out: Effects::default() }
     }

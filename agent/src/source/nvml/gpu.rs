@@ -5,6 +5,7 @@
 //! again every few minutes only.
 
 mod permanent;
+mod slices;
 mod slow;
 
 use leasewatch_core::sample::{Metric, Reading};
@@ -13,14 +14,17 @@ use nvml_wrapper::enum_wrappers::device::{Clock, PerformanceState, Sampling, Tem
 use nvml_wrapper::enums::device::SampleValue;
 use nvml_wrapper::{Device, GpmSample};
 
-use super::checked;
 use super::failure::{Failure, NOT_FOUND};
 use super::field::{Numbering, low_63_bits};
 use super::inventory::is_mig_enabled;
 use super::track::{ClockMap, DriverSample, TrackPlan, TrackSlot, plan_from, points_of};
+use super::{FoundGpu, checked};
 use crate::clock;
 use crate::source::nvml_raw;
 use permanent::Permanent;
+use slices::Slices;
+
+pub use slices::{FoundSlice, SliceRead};
 
 /// What is read at each tick beside the track, ascending by code.
 pub const FAST_LANE: [Metric; 8] = [
@@ -65,6 +69,8 @@ pub struct GpuRead {
     pub plan: TrackPlan,
     /// New points of the track.
     pub points: Vec<(i64, Reading)>,
+    /// The slices that the GPU is cut into, each read; `None` when NVML did not say which.
+    pub slices: Option<Vec<SliceRead>>,
 }
 
 /// Why a GPU gives no readings at all.
@@ -90,16 +96,18 @@ pub struct GpuReader<'nvml> {
     last_point_ms: i64,
     gpm: Option<GpmSample<'nvml>>,
     nvlink_links: Option<u32>,
+    slices: Slices<'nvml>,
 }
 
 impl<'nvml> GpuReader<'nvml> {
     pub(super) fn new(
-        device: Device<'nvml>,
+        (gpu, device): (&FoundGpu, Device<'nvml>),
         numbering: Numbering,
         track: TrackSlot,
         options: ReadOptions,
     ) -> Self {
         Self {
+            slices: Slices::new(gpu, options.cadence_ms),
             mig: is_mig_enabled(&device),
             device,
             numbering,
@@ -130,7 +138,16 @@ impl<'nvml> GpuReader<'nvml> {
             self.slow(&mut readings)?;
         }
         readings.sort_unstable_by_key(|(metric, _)| metric.code());
-        Ok(GpuRead { at_boot_ms, readings, plan, points })
+        let slices = self.read_slices(lane)?;
+        Ok(GpuRead { at_boot_ms, readings, plan, points, slices })
+    }
+
+    fn read_slices(&mut self, lane: Lane) -> Result<Option<Vec<SliceRead>>, Gone> {
+        if self.mig {
+            return self.slices.read(&self.device, lane);
+        }
+        self.slices.clear();
+        Ok(Some(Vec::new()))
     }
 
     fn fast(&mut self, out: &mut Vec<(Metric, Reading)>) -> Result<(), Gone> {

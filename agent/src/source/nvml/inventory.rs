@@ -4,7 +4,7 @@
 //! that is not made of the allowed characters makes the GPU unusable rather than being repaired.
 
 use leasewatch_core::id::{BusId, GpuUuid, clean_text};
-use leasewatch_core::segment::GpuInventory;
+use leasewatch_core::segment::{GpuInventory, Partition};
 use nvml_wrapper::Device;
 use nvml_wrapper::error::NvmlError;
 
@@ -37,8 +37,35 @@ pub(super) fn identify(device: &Device<'_>, index: u32) -> Result<FoundGpu, Fail
         pcie_generation_max: number(device.max_pcie_link_gen()),
         pcie_width_max: number(device.max_pcie_link_width()),
         mig: is_mig_enabled(device),
+        partition: None,
     };
     Ok(FoundGpu { index, uuid, bus_id, inventory })
+}
+
+/// The inventory of a slice: its name and memory; the board is its parent's.
+pub(super) fn of_slice(
+    (uuid, bus_id): (&GpuUuid, &BusId),
+    device: &Device<'_>,
+    index: u32,
+    partition: Partition,
+) -> GpuInventory {
+    GpuInventory {
+        uuid: uuid.clone(),
+        bus_id: bus_id.clone(),
+        index: i64::from(index),
+        name: text(device.name()).unwrap_or_default(),
+        pci_device_id: 0,
+        serial: None,
+        vbios: None,
+        part_number: None,
+        memory_total_mib: memory_total_mib(device),
+        power_limit_default_mw: None,
+        power_limit_management_mw: None,
+        pcie_generation_max: None,
+        pcie_width_max: None,
+        mig: true,
+        partition: Some(partition),
+    }
 }
 
 /// True when the GPU is cut into MIG slices, which takes its utilization away.

@@ -7,6 +7,8 @@ pub(super) struct Faults {
     pub(super) messages: bool,
     pub(super) crashes: bool,
     pub(super) refusals: bool,
+    /// A restarted agent may find its state gone, or an older copy of it.
+    pub(super) states: bool,
     /// One partition of up to this length, at least two thirds of it; 0 for none.
     pub(super) long_partition_ms: u64,
     /// When the server is set back to what it held an hour before; 0 for never.
@@ -20,6 +22,7 @@ impl Faults {
         messages: false,
         crashes: false,
         refusals: false,
+        states: false,
         long_partition_ms: 0,
         restore_after_ms: 0,
         spool_items: 1_000,
@@ -29,6 +32,7 @@ impl Faults {
         messages: true,
         crashes: true,
         refusals: true,
+        states: true,
         spool_items: 5,
         ..Self::NONE
     };
@@ -48,6 +52,11 @@ pub(super) struct Fired {
     pub(super) evictions: u64,
     pub(super) repeats: u64,
     pub(super) restores: u64,
+    pub(super) lost_states: u64,
+    pub(super) old_states: u64,
+    pub(super) given_up_chains: u64,
+    pub(super) carried_over: u64,
+    pub(super) not_begun: u64,
     pub(super) longest_outage_ms: u64,
 }
 
@@ -61,5 +70,10 @@ impl Fired {
         self.server_crashes += other.server_crashes;
         self.refusals += other.refusals;
         self.evictions += other.evictions;
+        self.lost_states += other.lost_states;
+        self.old_states += other.old_states;
+        self.given_up_chains += other.given_up_chains;
+        self.carried_over += other.carried_over;
+        self.not_begun += other.not_begun;
     }
 }

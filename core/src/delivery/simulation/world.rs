@@ -1,13 +1,13 @@
 //! The event loop: one agent, one server, the network between them, and what can go wrong.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::faults::{Faults, Fired};
-use super::model::{Durable, Entry, Segment, Spool};
+use super::model::{Durable, Entry, Segment, Span, Spool, State};
 use crate::delivery::{
-    Action, DropDecision, Ending, IncomingDrop, IncomingSegment, Moment, SegmentDecision, Sender,
-    SpoolIndex, Welcome, limits,
+    Action, CloseReason, DropDecision, Ending, IncomingDrop, IncomingSegment, Moment,
+    SegmentDecision, Sender, StartDecision, Welcome, limits,
 };
 use crate::id::{Hash, Sequence};
 
@@ -18,10 +18,11 @@ const KEEP_ALIVE_MS: u64 = 30_000;
 
 #[derive(Debug, Clone, Copy)]
 enum ToServer {
-    Hello,
+    Hello { chain: u64 },
     Proof,
-    Segment(IncomingSegment),
-    Drop(IncomingDrop),
+    Start(Hash),
+    Segment(IncomingSegment, Span),
+    Drop(IncomingDrop, Span),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -56,8 +57,10 @@ enum Happening {
 #[derive(Debug, Default)]
 struct Server {
     down: bool,
-    durable: Durable,
-    snapshot: Durable,
+    durable: BTreeMap<u64, Durable>,
+    snapshot: BTreeMap<u64, Durable>,
+    /// The chain of each stream that ever said hello.
+    chains: BTreeMap<u64, u64>,
     /// Streams that were proven and that the server has not seen end.
     open: Vec<u64>,
     queue: Vec<(u64, ToServer)>,
@@ -78,7 +81,16 @@ pub(super) struct World {
     sender: Option<Sender>,
     stream: u64,
     lives: u64,
+    chains: u64,
     spool: Spool,
+    /// An older copy of the agent's state.
+    copy: State,
+    /// End of the server's record at the last welcome.
+    recorded_until: u64,
+    /// Everything that was ever sealed, by its head.
+    sealed: BTreeMap<Hash, Span>,
+    /// Heads that nobody can account for: they died with a process whose state was gone afterwards.
+    unaccountable: BTreeSet<Hash>,
     server: Server,
     /// When a stream's last message arrives, each way: one stream keeps its order.
     arrivals: BTreeMap<(u64, bool), u64>,
@@ -101,7 +113,12 @@ impl World {
             sender: Some(Sender::new(Moment(0))),
             stream: 0,
             lives: 1,
+            chains: 0,
             spool: Spool::default(),
+            copy: State::default(),
+            recorded_until: 0,
+            sealed: BTreeMap::new(),
+            unaccountable: BTreeSet::new(),
             server: Server::default(),
             arrivals: BTreeMap::new(),
             open_lost_at: None,
@@ -147,18 +164,31 @@ impl World {
     }
 
     pub(super) fn dropped_sequences(&self) -> u64 {
-        self.server.durable.dropped.iter().map(|(first, last)| last - first + 1).sum()
+        let drops = self.server.durable.values().flat_map(|durable| &durable.dropped);
+        drops.map(|(first, last, _)| last - first + 1).sum()
     }
 
-    /// Invariant 1: every sealed sequence is stored once, or covered by one drop.
+    /// Invariants 1 and 5, for every chain; and the same once more in time: what an agent that
+    /// knew of it sealed is stored, or a drop covers its time.
     pub(super) fn check_delivered(&self) {
-        let durable = &self.server.durable;
-        assert_eq!(durable.cursor().sequence.0, self.spool.newest);
-        assert!(self.spool.newest > 100, "the run sealed too little to show anything");
-        for sequence in 1..=self.spool.newest {
-            let stored = usize::from(durable.stored.contains_key(&sequence));
-            let covering = durable.dropped.iter().filter(|(f, l)| (*f..=*l).contains(&sequence));
-            assert_eq!(stored + covering.count(), 1, "sequence {sequence}");
+        let state = self.spool.state;
+        let current = &self.server.durable[&state.chain];
+        assert_eq!(current.chain().cursor.sequence.0, state.newest);
+        assert!(self.sealed.len() > 100, "the run sealed too little to show anything");
+        for (chain, durable) in &self.server.durable {
+            durable.check(*chain);
+        }
+        let durable = || self.server.durable.values();
+        let stored: BTreeSet<Hash> =
+            durable().flat_map(|durable| durable.stored.values()).map(|(head, _)| *head).collect();
+        for (head, span) in &self.sealed {
+            let covered = durable()
+                .flat_map(|durable| &durable.dropped)
+                .any(|(_, _, period)| period.covers(*span));
+            assert!(
+                stored.contains(head) || covered || self.unaccountable.contains(head),
+                "what was sealed at {span:?} is neither stored nor dropped"
+            );
         }
         assert!(self.spool.entries.is_empty());
         assert_eq!(self.sender.as_ref().map(Sender::in_flight_bytes), Some(0));
@@ -182,10 +212,7 @@ impl World {
                 self.partition(length);
             }
             Happening::AgentCrash => self.agent_crashes(),
-            Happening::AgentStart => {
-                self.lives += 1;
-                self.sender = Some(Sender::new(Moment(self.now)));
-            }
+            Happening::AgentStart => self.agent_starts(),
             Happening::ServerCrash => self.server_crashes(),
             Happening::ServerStart => self.server.down = false,
             Happening::Snapshot => self.server.snapshot = self.server.durable.clone(),
@@ -205,13 +232,21 @@ impl World {
         if !self.sealing || self.sender.is_none() {
             return;
         }
-        let sequence = self.spool.newest + 1;
-        let head = Hash::of(format!("{sequence} of life {}", self.lives).as_bytes());
-        let segment =
-            Segment { head, previous: self.spool.newest_head, bytes: 4_000 + self.below(120_000) };
+        let bytes = 4_000 + self.below(120_000);
+        let State { chain, newest, newest_head: previous, newest_at } = self.spool.state;
+        let sequence = newest + 1;
+        let text = format!("{sequence} of chain {chain} in life {}", self.lives);
+        let head = Hash::of(text.as_bytes());
+        let from = self.now.saturating_sub(SEAL_EVERY_MS).max(newest_at);
+        let span = Span { from, to: self.now };
+        let segment = Segment { head, previous, bytes, span };
+        self.sealed.insert(head, span);
         // The chain position is written before the segment may leave.
-        self.spool.newest = sequence;
-        self.spool.newest_head = Some(head);
+        let newest_at = self.now;
+        self.spool.state = State { chain, newest: sequence, newest_head: Some(head), newest_at };
+        if self.one_in(40) {
+            self.copy = self.spool.state;
+        }
         self.spool.entries.insert(sequence, Entry::Segment(segment));
         if self.spool.entries.len() > self.faults.spool_items {
             self.fired.evictions += 1;
@@ -277,10 +312,50 @@ impl World {
         let stream = self.stream;
         self.after(1_000, Happening::ServerNotices { stream });
         self.sender = None;
-        self.spool.entries.clear();
         self.stream += 1;
         let down = 1_000 + self.below(300_000);
         self.after(down, Happening::AgentStart);
+    }
+
+    /// The next process finds the state as it was, gone, or an older copy.
+    fn agent_starts(&mut self) {
+        self.lives += 1;
+        let fate = if self.faults.states { self.below(4) } else { 3 };
+        if fate < 2 {
+            let heads = self.spool.entries.values().filter_map(|entry| match entry {
+                Entry::Segment(segment) => Some(segment.head),
+                Entry::Drop { .. } => None,
+            });
+            self.unaccountable.extend(heads);
+            let dropped = self.spool.entries.values().filter_map(|entry| match entry {
+                Entry::Drop { span, .. } => Some(*span),
+                Entry::Segment(_) => None,
+            });
+            let dropped: Vec<Span> = dropped.collect();
+            let known = self.sealed.iter().filter(|(_, at)| dropped.iter().any(|d| d.covers(**at)));
+            self.unaccountable.extend(known.map(|(head, _)| *head).collect::<Vec<_>>());
+        }
+        self.spool.entries.clear();
+        match fate {
+            0 => {
+                self.fired.lost_states += 1;
+                self.chains += 1;
+                self.spool.state = State { chain: self.chains, ..State::default() };
+            }
+            1 => {
+                self.fired.old_states += 1;
+                self.spool.state = self.copy;
+            }
+            _ => {}
+        }
+        self.sender = Some(Sender::new(Moment(self.now)));
+    }
+
+    fn give_up_chain(&mut self) {
+        self.fired.given_up_chains += 1;
+        self.chains += 1;
+        let carried = self.spool.start_chain(self.chains);
+        self.fired.carried_over += u64::from(carried > 0);
     }
 
     fn server_crashes(&mut self) {
@@ -307,15 +382,16 @@ impl World {
             return;
         }
         match message {
-            ToServer::Hello => self.send_to_agent(stream, ToAgent::Challenge),
+            ToServer::Hello { chain } => {
+                self.server.chains.insert(stream, chain);
+                self.send_to_agent(stream, ToAgent::Challenge);
+            }
             ToServer::Proof => {
                 self.server.open.push(stream);
-                let cursor = self.server.durable.cursor();
-                let welcome =
-                    Welcome { cursor: cursor.sequence, cursor_head: cursor.head, window_bytes: 0 };
+                let welcome = self.welcome(self.server.chains[&stream]);
                 self.send_to_agent(stream, ToAgent::Welcome(welcome));
             }
-            ToServer::Segment(_) | ToServer::Drop(_) => {
+            ToServer::Start(_) | ToServer::Segment(..) | ToServer::Drop(..) => {
                 if !self.server.open.contains(&stream) {
                     return;
                 }
@@ -331,30 +407,67 @@ impl World {
         }
     }
 
-    fn commit(&mut self) {
-        self.server.commit_due = false;
-        for (stream, message) in std::mem::take(&mut self.server.queue) {
-            let answer = match message {
-                ToServer::Segment(segment) => self.commit_segment(segment),
-                ToServer::Drop(drop) => self.commit_drop(drop),
-                ToServer::Hello | ToServer::Proof => continue,
-            };
-            self.send_to_agent(stream, answer);
+    fn welcome(&mut self, chain: u64) -> Welcome {
+        let stored = self.server.durable.values().flat_map(|durable| durable.stored.values());
+        self.recorded_until = stored.map(|(_, span)| span.to).max().unwrap_or(0);
+        let known = self.server.durable.get(&chain).cloned().unwrap_or_default().chain();
+        Welcome {
+            cursor: known.cursor.sequence,
+            cursor_head: known.cursor.head,
+            start_wanted: !known.has_begun(),
+            window_bytes: 0,
         }
     }
 
-    fn commit_segment(&mut self, segment: IncomingSegment) -> ToAgent {
+    fn commit(&mut self) {
+        self.server.commit_due = false;
+        for (stream, message) in std::mem::take(&mut self.server.queue) {
+            let chain = self.server.chains[&stream];
+            let mut durable = self.server.durable.remove(&chain).unwrap_or_default();
+            let answer = match message {
+                ToServer::Start(start) => Some(commit_start(&mut durable, start)),
+                ToServer::Segment(segment, span) => {
+                    self.commit_segment(&mut durable, segment, span)
+                }
+                ToServer::Drop(drop, span) => self.commit_drop(&mut durable, drop, span),
+                ToServer::Hello { .. } | ToServer::Proof => continue,
+            };
+            if durable.chain().has_begun() {
+                self.server.durable.insert(chain, durable);
+            }
+            match answer {
+                Some(answer) => self.send_to_agent(stream, answer),
+                None => self.end_at_server(stream),
+            }
+        }
+    }
+
+    /// The server closes a stream whose chain has not begun.
+    fn end_at_server(&mut self, stream: u64) {
+        self.fired.not_begun += 1;
+        self.server.open.retain(|open| *open != stream);
+        let latency = 1 + self.below(150);
+        self.after(latency, Happening::StreamEnds { stream });
+    }
+
+    /// `None` ends the stream.
+    fn commit_segment(
+        &mut self,
+        durable: &mut Durable,
+        segment: IncomingSegment,
+        span: Span,
+    ) -> Option<ToAgent> {
         let refuses = self.faults.refusals && segment.head.0[0] < 5;
-        let durable = &mut self.server.durable;
-        let sequence = durable.cursor().sequence;
-        let kept = durable.stored.get(&segment.sequence.0).copied();
-        match durable.cursor().on_segment(&segment, kept) {
+        let sequence = durable.chain().cursor.sequence;
+        let kept = durable.stored.get(&segment.sequence.0).map(|(head, _)| *head);
+        Some(match durable.chain().on_segment(&segment, kept) {
+            SegmentDecision::NotBegun => return None,
             SegmentDecision::Store(_) if refuses => {
                 self.fired.refusals += 1;
                 ToAgent::Refusal(segment.sequence)
             }
             SegmentDecision::Store(cursor) => {
-                let before = durable.stored.insert(segment.sequence.0, segment.head);
+                let before = durable.stored.insert(segment.sequence.0, (segment.head, span));
                 assert_eq!(before, None, "stored twice");
                 durable.cursor = Some(cursor);
                 ToAgent::Ack { sequence: cursor.sequence, rewind: false }
@@ -365,22 +478,27 @@ impl World {
             }
             SegmentDecision::Ahead => ToAgent::Ack { sequence, rewind: true },
             other => panic!("one honest agent never causes {other:?}"),
-        }
+        })
     }
 
-    fn commit_drop(&mut self, drop: IncomingDrop) -> ToAgent {
-        let durable = &mut self.server.durable;
-        let sequence = durable.cursor().sequence;
-        match durable.cursor().on_drop(&drop) {
+    fn commit_drop(
+        &mut self,
+        durable: &mut Durable,
+        drop: IncomingDrop,
+        span: Span,
+    ) -> Option<ToAgent> {
+        let sequence = durable.chain().cursor.sequence;
+        Some(match durable.chain().on_drop(&drop) {
+            DropDecision::NotBegun => return None,
             DropDecision::MoveCursor(cursor) => {
-                durable.dropped.push((drop.first.0, drop.last.0));
+                durable.dropped.push((drop.first.0, drop.last.0, span));
                 durable.cursor = Some(cursor);
                 ToAgent::Ack { sequence: cursor.sequence, rewind: false }
             }
             DropDecision::AlreadyCovered => ToAgent::Ack { sequence, rewind: false },
             DropDecision::Rewind => ToAgent::Ack { sequence, rewind: true },
             DropDecision::Malformed => panic!("{drop:?}"),
-        }
+        })
     }
 
     fn at_agent(&mut self, stream: u64, message: ToAgent) {
@@ -400,9 +518,11 @@ impl World {
                 }
             }
             ToAgent::Ack { sequence, rewind } => {
-                let durable = self.server.durable.cursor().sequence;
+                let chain = self.server.chains[&stream];
+                let durable = self.server.durable.get(&chain).map(Durable::chain);
                 assert!(
-                    sequence <= durable || self.fired.restores > 0,
+                    durable.is_some_and(|known| sequence <= known.cursor.sequence)
+                        || self.fired.restores > 0,
                     "acknowledged and not durable: {sequence}"
                 );
                 sender.on_ack(now, sequence, rewind, &self.spool);
@@ -433,24 +553,32 @@ impl World {
                 let delay = 1 + self.below(500);
                 self.after(delay, Happening::Connected { stream });
             }
-            Action::SendHello => self.send_to_server(ToServer::Hello),
+            Action::SendHello => {
+                self.send_to_server(ToServer::Hello { chain: self.spool.state.chain });
+            }
             Action::SendProof => self.send_to_server(ToServer::Proof),
+            Action::SendStart => {
+                let start = Hash::of(format!("start of {}", self.spool.state.chain).as_bytes());
+                self.send_to_server(ToServer::Start(start));
+            }
             Action::SendSegment(sequence) => {
                 let Some(Entry::Segment(segment)) = self.spool.entries.get(&sequence.0).copied()
                 else {
                     panic!("the sender asked for {sequence}, which is no segment")
                 };
                 self.check_window(segment.bytes);
-                let Segment { head, previous, .. } = segment;
-                self.send_to_server(ToServer::Segment(IncomingSegment {
-                    sequence,
-                    head,
-                    previous,
-                }));
+                let Segment { head, previous, span, .. } = segment;
+                let incoming = IncomingSegment { sequence, head, previous };
+                self.send_to_server(ToServer::Segment(incoming, span));
             }
             Action::SendDrop { first, last } => {
-                let last_head = self.spool.head_hash(last).unwrap();
-                self.send_to_server(ToServer::Drop(IncomingDrop { first, last, last_head }));
+                let Some(Entry::Drop { last_head, span, .. }) =
+                    self.spool.entries.get(&last.0).copied()
+                else {
+                    panic!("the sender asked for a drop up to {last}, which is none")
+                };
+                let incoming = IncomingDrop { first, last, last_head };
+                self.send_to_server(ToServer::Drop(incoming, span));
             }
             Action::Trim(through) => self.spool.trim(through.0),
             Action::Quarantine(sequence) => self.spool.replace_by_drop(sequence.0),
@@ -459,9 +587,17 @@ impl World {
                 let last_head = match self.spool.entries.get(&(last.0 + 1)) {
                     Some(Entry::Segment(segment)) => segment.previous.unwrap(),
                     Some(Entry::Drop { .. }) => Hash::of(b"unknown"),
-                    None => self.spool.newest_head.unwrap(),
+                    None => self.spool.state.newest_head.unwrap(),
                 };
-                self.spool.entries.insert(last.0, Entry::Drop { first: first.0, last_head });
+                let next = self.spool.entries.values().next();
+                let to = next.map_or(self.spool.state.newest_at, |entry| entry.span().from);
+                let span = Span { from: self.recorded_until.min(to), to };
+                let drop = Entry::Drop { first: first.0, last_head, span };
+                self.spool.entries.insert(last.0, drop);
+            }
+            Action::Close(CloseReason::ChainDiverged | CloseReason::DropRefused) => {
+                self.give_up_chain();
+                self.stream_ends(stream);
             }
             Action::Close(_) => self.stream_ends(stream),
         }
@@ -530,4 +666,13 @@ impl World {
     fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
+}
+
+fn commit_start(durable: &mut Durable, start: Hash) -> ToAgent {
+    match durable.chain().on_start(start) {
+        StartDecision::Store => durable.start = Some(start),
+        StartDecision::AlreadyStored => {}
+        other => panic!("one honest agent never causes {other:?}"),
+    }
+    ToAgent::Ack { sequence: durable.chain().cursor.sequence, rewind: false }
 }

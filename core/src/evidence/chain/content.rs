@@ -1,10 +1,8 @@
 //! Whether blocks fit each other and their head.
 
-use std::collections::BTreeSet;
-
 use super::Head;
 use crate::id::GpuUuid;
-use crate::segment::{Block, Origin, TrackSource, limits};
+use crate::segment::{Block, Origin, Seat, SeatClash, TrackSource, limits};
 use crate::time::Timestamp;
 
 /// Why blocks that are each valid do not make a segment.
@@ -25,16 +23,19 @@ pub enum ContentError {
     /// Two blocks name the same GPU.
     #[error("two blocks name the same gpu")]
     DuplicateGpu,
-    /// Two blocks name the same place.
-    #[error("two blocks name the same bus id")]
+    /// Two blocks name the same place: the same bus id and, for slices, the same instances.
+    #[error("two blocks name the same place")]
     DuplicateBusId,
+    /// A slice and its parent, or the GPU at its bus id, contradict each other.
+    #[error("a slice does not fit its parent")]
+    Partition,
     /// A time lies outside the head's period.
     #[error("a time lies outside the period of the head")]
     OutsidePeriod,
     /// The segment, or the hold of its first sample, is longer than a segment may be.
     #[error("the segment spans too much time")]
     Span,
-    /// Imported data with a track from a driver, or the reverse.
+    /// A log's track in measured data, a driver's in imported data, or both in one segment.
     #[error("origin and track source do not agree")]
     Origin,
 }
@@ -50,6 +51,7 @@ impl ContentError {
             Self::Order => "block_order",
             Self::DuplicateGpu => "duplicate_gpu",
             Self::DuplicateBusId => "duplicate_bus_id",
+            Self::Partition => "partition_mismatch",
             Self::OutsidePeriod => "outside_period",
             Self::Span => "span_too_long",
             Self::Origin => "origin_mismatch",
@@ -101,33 +103,56 @@ fn check_order(blocks: &[&Block]) -> Result<(), ContentError> {
 }
 
 fn check_gpus(head: &Head, blocks: &[&Block]) -> Result<(), ContentError> {
-    let mut places = BTreeSet::new();
-    let mut gpus = 0_usize;
+    let mut seats: Vec<Seat<'_>> = Vec::new();
     for block in blocks {
         let Block::Gpu(gpu) = block else { continue };
-        gpus += 1;
-        if gpus > limits::GPUS {
+        let seat = gpu.seat();
+        if seats.len() >= limits::GPUS {
             return Err(ContentError::TooManyBlocks);
         }
-        if !places.insert(&gpu.bus_id) {
-            return Err(ContentError::DuplicateBusId);
-        }
-        let imported = gpu.track.source == TrackSource::Import;
-        if imported != (head.origin == Origin::Imported) {
-            return Err(ContentError::Origin);
+        match seats.iter().find_map(|other| seat.clash(*other)) {
+            Some(SeatClash::SamePlace) => return Err(ContentError::DuplicateBusId),
+            Some(SeatClash::Parent) => return Err(ContentError::Partition),
+            None => seats.push(seat),
         }
     }
-    Ok(())
+    check_sources(head, blocks)
+}
+
+fn check_sources(head: &Head, blocks: &[&Block]) -> Result<(), ContentError> {
+    let agree = match head.origin {
+        Origin::Measured => logged(blocks).all(|logged| !logged),
+        Origin::Imported => logged(blocks).all(|logged| logged),
+        Origin::Simulated => {
+            logged(blocks).all(|logged| logged) || logged(blocks).all(|logged| !logged)
+        }
+    };
+    if agree { Ok(()) } else { Err(ContentError::Origin) }
+}
+
+/// For each GPU, whether its track was taken from a log.
+fn logged<'a>(blocks: &'a [&'a Block]) -> impl Iterator<Item = bool> + 'a {
+    blocks.iter().filter_map(|block| match block {
+        Block::Gpu(gpu) => Some(gpu.track.source == TrackSource::Import),
+        Block::Host(_) | Block::Events(_) => None,
+    })
+}
+
+/// True for a segment that was made of a log: an imported one, or a simulated one that has tracks
+/// from a log. Its cadence may be minutes, and it may be of a time before the node joined.
+pub(super) fn is_of_log(head: &Head, blocks: &[&Block]) -> bool {
+    match head.origin {
+        Origin::Measured => false,
+        Origin::Imported => true,
+        Origin::Simulated => logged(blocks).any(|logged| logged),
+    }
 }
 
 /// All times lie in `[start, end]`; neither the stretch from the first of them to the end, nor
 /// the hold before it, is longer than a segment may span.
 fn check_times(head: &Head, blocks: &[&Block]) -> Result<(), ContentError> {
     let period = head.period;
-    let span = match head.origin {
-        Origin::Imported => limits::IMPORTED_SPAN_MS,
-        Origin::Measured | Origin::Simulated => limits::SPAN_MS,
-    };
+    let span = if is_of_log(head, blocks) { limits::IMPORTED_SPAN_MS } else { limits::SPAN_MS };
     let outer = blocks.iter().flat_map(|block| outer_times(block));
     let (Some(first), Some(last)) = (outer.clone().min(), outer.max()) else {
         return if period.ms() <= span { Ok(()) } else { Err(ContentError::Span) };

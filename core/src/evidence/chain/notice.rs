@@ -113,14 +113,18 @@ impl Drop {
     }
 }
 
-/// A chain begins: the node's first, or one after lost state.
+/// A chain begins: the node's first, or one that takes the place of a chain that cannot go on.
+///
+/// Nothing of a chain is taken before its start is stored, so no chain begins silently. What a
+/// node still held of the chain before stands in a drop with the reason [`DropReason::Lost`] that
+/// covers the first sequences of the new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainStart {
     /// The node.
     pub node: NodeId,
     /// The new chain.
     pub chain: ChainId,
-    /// When, by the node's clock.
+    /// When, by the node's clock; by the server's where the node knows its own to be wrong.
     pub at: Timestamp,
     /// Why.
     pub reason: ChainStartReason,
@@ -131,24 +135,37 @@ pub struct ChainStart {
 pub enum ChainStartReason {
     /// The node has just joined.
     Joined,
-    /// Its delivery state is gone.
+    /// The node's delivery state is gone, was not understood, or was an older copy that
+    /// contradicts what the server holds.
     LostState,
+    /// The server refused a drop that the chain before needed to go on.
+    Refused,
 }
 
 impl ChainStartReason {
-    /// `joined` or `lost_state`.
+    /// Every reason.
+    pub const ALL: [Self; 3] = [Self::Joined, Self::LostState, Self::Refused];
+
+    /// `joined`, `lost_state` or `refused`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Joined => "joined",
             Self::LostState => "lost_state",
+            Self::Refused => "refused",
         }
     }
 
     /// The reason with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Joined, Self::LostState].into_iter().find(|reason| reason.name() == name)
+        Self::ALL.into_iter().find(|reason| reason.name() == name)
+    }
+
+    /// Whether the record before broke off: every chain but a node's first.
+    #[must_use]
+    pub fn is_break(self) -> bool {
+        self != Self::Joined
     }
 }
 
@@ -178,5 +195,11 @@ impl ChainStart {
         };
         fields.finish()?;
         Ok(start)
+    }
+
+    /// The leaf hash of the statement.
+    #[must_use]
+    pub fn hash(&self) -> Hash {
+        leaf_hash(&self.statement())
     }
 }

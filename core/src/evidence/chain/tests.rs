@@ -1,3 +1,5 @@
+mod slices;
+
 use super::*;
 use crate::id::{BusId, ChainId, EpochId, GpuUuid, LifeUnitId, NodeId, Sequence, Slug};
 use crate::segment::fixture::{START, small_events, small_gpu, small_host};
@@ -263,6 +265,38 @@ fn times_lie_in_the_period_and_the_span() {
     let silent = [Block::Gpu(silent)];
     assert!(seal(measured(0, span), &silent, &key()).is_ok());
     assert_eq!(refusal(measured(0, span + 1), &silent), "span_too_long");
+}
+
+#[test]
+fn a_generated_log_is_simulated_and_never_measured() {
+    let logged = |mut gpu: GpuBlock| {
+        gpu.track.source = TrackSource::Import;
+        Block::Gpu(gpu)
+    };
+    let with = |end: i64, origin: Origin| HeadDraft {
+        period: Period::new(START, START.plus_ms(end)),
+        origin,
+        ..draft()
+    };
+    let of_log = |draft: HeadDraft, blocks: &[Block]| {
+        open_sealed(&seal(draft, blocks, &key()).unwrap()).unwrap().is_of_log()
+    };
+    let day = limits::IMPORTED_SPAN_MS;
+    let (log, live) = ([logged(small_gpu())], [Block::Gpu(small_gpu())]);
+    assert!(of_log(with(day, Origin::Simulated), &log));
+    assert!(of_log(with(day, Origin::Imported), &log));
+    assert!(!of_log(with(2_000, Origin::Simulated), &live));
+    assert!(!of_log(with(2_000, Origin::Measured), &live));
+    assert_eq!(refusal(with(day + 1, Origin::Simulated), &log), "span_too_long");
+    assert_eq!(refusal(with(limits::SPAN_MS + 1, Origin::Simulated), &live), "span_too_long");
+    assert_eq!(refusal(with(2_000, Origin::Measured), &log), "origin_mismatch");
+    // One segment is of a log or it is not.
+    let mixed = [logged(gpu("GPU-a", "0:1")), Block::Gpu(gpu("GPU-b", "0:2"))];
+    assert_eq!(refusal(with(2_000, Origin::Simulated), &mixed), "origin_mismatch");
+    // Without a track nothing shows a log, so the short span holds.
+    let events = [Block::Events(small_events())];
+    assert!(!of_log(with(2_000, Origin::Simulated), &events));
+    assert_eq!(refusal(with(day, Origin::Simulated), &events), "span_too_long");
 }
 
 #[test]

@@ -101,6 +101,11 @@ impl StatementBuilder {
         self.opt(number, |fields, number| fields.int(name, number))
     }
 
+    /// An object, or no such field.
+    pub fn opt_object(self, name: &'static str, object: Option<Self>) -> Self {
+        self.opt(object, |fields, object| fields.object(name, object))
+    }
+
     /// Any value.
     pub fn value(mut self, name: &'static str, value: Value) -> Self {
         self.fields.insert(name.to_owned(), value);

@@ -162,8 +162,9 @@ fn a_gpu_that_was_lost_hours_ago_is_still_lost() {
     let records = meter(&SlotHour {
         hour: head.period.start.hour(),
         origin: Origin::Simulated,
+        place: &Place::of(&BusId::new("00000000:18:00.0").unwrap(), None),
         enrolled: head.period,
-        resident: Some(&resident),
+        resident: Some(Resident { gpu: &resident, partition: None }),
         segments: &views,
         prior_events: &world.prior_events,
         drops: &[],

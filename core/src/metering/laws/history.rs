@@ -8,8 +8,8 @@ use crate::evidence::chain::{ClockSource, ClockState};
 use crate::id::{BusId, ChainId, EpochId, LifeUnitId, NodeId, Sequence, Slug};
 use crate::sample::Reading;
 use crate::segment::{
-    EventKind, LifeUnit, LifeUnitKind, Origin, StopReason, TrackPoint, TrackSource,
-    UtilizationTrack,
+    EventKind, GpuInventory, LifeUnit, LifeUnitKind, MigInstance, Origin, Partition, StopReason,
+    TrackPoint, TrackSource, UtilizationTrack,
 };
 
 /// From enrolment to the first run, which was starting then.
@@ -38,6 +38,64 @@ pub(super) struct EpochPlan {
 
 pub(super) fn gpu(number: u8) -> GpuUuid {
     GpuUuid::new(&format!("GPU-{number}")).unwrap()
+}
+
+pub(super) fn bus_id() -> BusId {
+    BusId::new("00000000:18:00.0").unwrap()
+}
+
+/// The GPU that every slice of a history is a part of.
+pub(super) fn parent() -> GpuUuid {
+    gpu(200)
+}
+
+/// The same history of a slice: each epoch shows it first, and it is removed at the end of the
+/// segments that `removed` names, to come back with the next reading or epoch.
+pub(super) fn sliced(mut segments: Vec<Owned>, removed: &[usize]) -> Vec<Owned> {
+    let count = segments.len();
+    for (index, segment) in segments.iter_mut().enumerate() {
+        let Some(block) = &mut segment.block else { continue };
+        let uuid = block.uuid.clone();
+        block.partition = Some(Partition {
+            parent: parent(),
+            instance: MigInstance { gpu_instance: 9, compute_instance: 0 },
+            slices: 1,
+            slices_of: 7,
+        });
+        if let Some(started) = segment.events.first().filter(|e| is_start(e)).map(|e| e.at) {
+            let kind = EventKind::GpuSeen(inventory(block));
+            segment.events.insert(1, Event { at: started, gpu: Some(uuid.clone()), kind });
+        }
+        if removed.iter().any(|number| number % count == index) {
+            let at = segment.head.period.end;
+            segment.events.push(Event { at, gpu: Some(uuid), kind: EventKind::PartitionRemoved });
+        }
+    }
+    segments
+}
+
+pub(super) fn is_start(event: &Event) -> bool {
+    matches!(event.kind, EventKind::AgentStarted { .. })
+}
+
+fn inventory(block: &GpuBlock) -> GpuInventory {
+    GpuInventory {
+        uuid: block.uuid.clone(),
+        bus_id: block.bus_id.clone(),
+        index: 0,
+        name: "MIG 1g.10gb".to_owned(),
+        pci_device_id: 0,
+        serial: None,
+        vbios: None,
+        part_number: None,
+        memory_total_mib: None,
+        power_limit_default_mw: None,
+        power_limit_management_mw: None,
+        pcie_generation_max: None,
+        pcie_width_max: None,
+        mig: true,
+        partition: block.partition.clone(),
+    }
 }
 
 fn reading() -> impl Strategy<Value = Reading> {
@@ -149,7 +207,8 @@ pub(super) fn started_event(at: Timestamp, life: u8) -> Event {
 pub(super) fn block(plan: &EpochPlan, points: &[TrackPoint]) -> GpuBlock {
     GpuBlock {
         uuid: gpu(plan.gpu),
-        bus_id: BusId::new("00000000:18:00.0").unwrap(),
+        bus_id: bus_id(),
+        partition: None,
         ticks: Vec::new(),
         track: UtilizationTrack {
             source: TrackSource::Poll,
@@ -178,6 +237,8 @@ impl World {
         let end = segments.iter().map(|s| s.head.period.end).max().unwrap();
         let enrolled = self.enrolled.unwrap_or(Period::new(Timestamp(START), end));
         let views: Vec<MeteredSegment<'_>> = segments.iter().map(Owned::view).collect();
+        let block = segments.iter().find_map(|segment| segment.block.as_ref());
+        let place = Place::of(&bus_id(), block.and_then(|block| block.partition.as_ref()));
         let always = Period::new(Timestamp(0), Timestamp(i64::MAX));
         let (observer, connected) =
             (complement(always, &self.blind), complement(always, &self.cut_off));
@@ -185,6 +246,7 @@ impl World {
             meter(&SlotHour {
                 hour,
                 origin: Origin::Measured,
+                place: &place,
                 enrolled,
                 resident: None,
                 segments: &views,
@@ -199,7 +261,7 @@ impl World {
 }
 
 impl Owned {
-    fn view(&self) -> MeteredSegment<'_> {
+    pub(super) fn view(&self) -> MeteredSegment<'_> {
         MeteredSegment {
             head: &self.head,
             head_hash: Hash([0; 32]),

@@ -3,8 +3,9 @@ mod canonical;
 mod refusal;
 mod size;
 
-use super::super::fixture::{small_events, small_gpu, small_host};
+use super::super::fixture::{small_events, small_gpu, small_host, small_slice};
 use super::*;
+use crate::id::{BusId, GpuUuid};
 use proptest::prelude::*;
 
 proptest! {
@@ -83,6 +84,23 @@ fn ids_of_any_form_round_trip() {
     assert_eq!(Block::decode(&block.encode().unwrap()), Ok(block));
 }
 
-fn small_blocks() -> [Block; 3] {
-    [Block::Gpu(small_gpu()), Block::Host(small_host()), Block::Events(small_events())]
+fn small_blocks() -> [Block; 4] {
+    [
+        Block::Gpu(small_gpu()),
+        Block::Gpu(small_slice()),
+        Block::Host(small_host()),
+        Block::Events(small_events()),
+    ]
+}
+
+#[test]
+fn a_slice_is_the_block_of_a_gpu_behind_a_header() {
+    let whole = Block::Gpu(GpuBlock { partition: None, ..small_slice() }).encode().unwrap();
+    let slice = Block::Gpu(small_slice()).encode().unwrap();
+    let parent = small_gpu().uuid;
+    let mut expected = vec![VERSION, SLICE];
+    ids::put_uuid(&mut expected, &parent);
+    expected.extend([9, 0, 1, 7]);
+    expected.extend(&whole[2..]);
+    assert_eq!(slice, expected);
 }

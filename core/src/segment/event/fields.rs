@@ -7,7 +7,7 @@ use super::{Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKin
 use crate::evidence::canonical::{INT_MAX, Value};
 use crate::evidence::statement::{Fields, StatementBuilder, StatementError};
 use crate::id::GpuUuid;
-use crate::segment::limits;
+use crate::segment::{Partition, limits};
 
 const CODES: std::ops::RangeInclusive<i64> = -INT_MAX..=INT_MAX;
 
@@ -44,6 +44,7 @@ pub(super) fn to_fields(event: &Event) -> StatementBuilder {
         .text("kind", event.kind.name());
     match &event.kind {
         EventKind::GpuBack
+        | EventKind::PartitionRemoved
         | EventKind::NoGpuAttached
         | EventKind::DriverReloaded
         | EventKind::CollectorStalled => fields,
@@ -108,6 +109,7 @@ fn read_kind(name: &str, fields: &mut Fields) -> Result<EventKind, StatementErro
             old: fields.id("old")?,
             new: fields.id("new")?,
         },
+        "partition_removed" => EventKind::PartitionRemoved,
         "no_gpu_attached" => EventKind::NoGpuAttached,
         "nvml_unavailable" => {
             EventKind::NvmlUnavailable { nvml_code: fields.int("nvml_code", CODES)? }
@@ -142,6 +144,7 @@ fn gpu_fits(kind: &EventKind, gpu: Option<&GpuUuid>) -> bool {
         EventKind::GpuLost { .. }
         | EventKind::GpuBack
         | EventKind::GpuMissing { .. }
+        | EventKind::PartitionRemoved
         | EventKind::EccUncorrected { .. }
         | EventKind::MigChanged { .. }
         | EventKind::PowerLimitChanged { .. } => gpu.is_some(),
@@ -224,11 +227,15 @@ fn gpu_to_fields(fields: StatementBuilder, gpu: &GpuInventory) -> StatementBuild
         .opt_int("pcie_generation_max", gpu.pcie_generation_max)
         .opt_int("pcie_width_max", gpu.pcie_width_max)
         .flag("mig", gpu.mig)
+        .opt_object("partition", gpu.partition.as_ref().map(Partition::to_fields))
 }
 
 fn gpu_from_fields(fields: &mut Fields) -> Result<GpuInventory, StatementError> {
+    let uuid = fields.id("uuid")?;
+    let partition = fields.opt_object("partition")?;
+    let partition = partition.map(|fields| Partition::from_fields(fields, &uuid)).transpose()?;
     Ok(GpuInventory {
-        uuid: fields.id("uuid")?,
+        uuid,
         bus_id: fields.id("bus_id")?,
         index: fields.count("index")?,
         name: text(fields, "name")?,
@@ -242,5 +249,6 @@ fn gpu_from_fields(fields: &mut Fields) -> Result<GpuInventory, StatementError> 
         pcie_generation_max: fields.opt_count("pcie_generation_max")?,
         pcie_width_max: fields.opt_count("pcie_width_max")?,
         mig: fields.flag("mig")?,
+        partition,
     })
 }

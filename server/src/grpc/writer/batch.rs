@@ -73,7 +73,7 @@ impl Batcher {
         let _ = submission.answer.send(match error {
             // It would be the same next time, and the chain must go on.
             StoreError::Constraint { .. } | StoreError::OutOfRange { .. } => {
-                Ok(Outcome::Refused(not_storable(&submission.item)))
+                Ok(not_storable(&submission.item))
             }
             _ => Err(WriteError::Unavailable),
         });
@@ -139,6 +139,9 @@ impl Batcher {
 /// The days since 1970 in which an item has rows.
 fn days(submission: &Submission) -> std::ops::RangeInclusive<i64> {
     let period = match &submission.item {
+        // It has no rows in partitioned tables, and makes no hours.
+        #[expect(clippy::reversed_empty_ranges, reason = "no day at all")]
+        Item::Start(_) => return 0..=-1,
         Item::Segment(segment) => segment.head.period,
         // A drop has no rows in partitioned tables, but its hours will.
         Item::Drop(drop) => Period::new(drop.credible.end, drop.credible.end),
@@ -146,13 +149,14 @@ fn days(submission: &Submission) -> std::ops::RangeInclusive<i64> {
     period.start.0.div_euclid(DAY_MS)..=period.end.0.div_euclid(DAY_MS)
 }
 
-fn not_storable(item: &Item) -> Refused {
+fn not_storable(item: &Item) -> Outcome {
     let sequence = match item {
+        Item::Start(_) => return Outcome::Ends("the store cannot hold this start of a chain"),
         Item::Segment(segment) => segment.head.sequence,
         Item::Drop(drop) => drop.drop.first,
     };
     let message = "the store cannot hold this".to_owned();
-    Refused { sequence, code: "not_storable", message }
+    Outcome::Refused(Refused { sequence, code: "not_storable", message })
 }
 
 /// An error with its causes, on one line, cut: a database may repeat what it was given.

@@ -1,26 +1,29 @@
-//! The slots that a segment's GPUs sit in.
+//! The slots that a segment's GPUs and their slices sit in.
 
 use std::collections::BTreeMap;
 
-use leasewatch_core::id::{BusId, GpuUuid, SlotNo};
-use leasewatch_core::segment::{EventKind, GpuInventory};
+use leasewatch_core::id::{GpuUuid, SlotNo};
+use leasewatch_core::segment::{EventKind, GpuInventory, Partition, Place};
 use leasewatch_core::time::Timestamp;
 
 use crate::grpc::check::{BlockOf, CheckedSegment};
 use crate::store::{NodeKey, StoreError, Tx, slot};
 
-/// Places that one node may ever show. A host has 64 at most; the rest is room for moved boards,
-/// and the end of it keeps a node that invents places from growing tables without end.
-const PLACES_MAX: usize = 256;
+/// Places that one node may ever show. A host has 64 GPUs at most, and each can be cut into slices
+/// of some twenty instances; the rest is room for moved boards, and the end of it keeps a node that
+/// invents places from growing tables without end.
+const PLACES_MAX: usize = 1_024;
 
 /// Slot numbers by place.
-pub(super) type Slots = BTreeMap<BusId, SlotNo>;
+pub(super) type Slots = BTreeMap<Place, SlotNo>;
 
-/// The GPUs of a segment and where they sit: those with a block, and those that an event names.
-pub(super) fn gpus(segment: &CheckedSegment) -> BTreeMap<&GpuUuid, &BusId> {
-    let named = inventories(segment).map(|(_, gpu)| (&gpu.uuid, &gpu.bus_id));
+/// The GPUs and slices of a segment, where they sit and what they are slices of: those with a
+/// block, and those that an event names.
+pub(super) fn gpus(segment: &CheckedSegment) -> BTreeMap<&GpuUuid, (Place, Option<&Partition>)> {
+    let named =
+        inventories(segment).map(|(_, gpu)| (&gpu.uuid, (gpu.place(), gpu.partition.as_ref())));
     let blocks = segment.blocks.iter().filter_map(|block| match &block.of {
-        BlockOf::Gpu(uuid, bus_id) => Some((uuid, bus_id)),
+        BlockOf::Gpu(gpu) => Some((&gpu.uuid, (gpu.place.clone(), gpu.partition.as_ref()))),
         BlockOf::Host | BlockOf::Events => None,
     });
     // A block wins: an inventory may be of the moment before the board moved.
@@ -42,14 +45,15 @@ pub(super) fn inventories(
 pub(super) async fn bind(
     tx: &mut Tx,
     node: NodeKey,
-    places: impl Iterator<Item = &BusId>,
+    places: impl Iterator<Item = &Place>,
     at: Timestamp,
 ) -> Result<Option<Slots>, StoreError> {
     let known = slot::of_node(tx, node).await?;
-    let mut slots: Slots = known.into_iter().map(|row| (row.bus_id, row.slot)).collect();
-    let mut new: Vec<&BusId> = places.filter(|place| !slots.contains_key(*place)).collect();
-    // By place, so that the slots of a new node have the order of their bus ids.
-    new.sort_unstable();
+    let mut slots: Slots = known.into_iter().map(|row| (row.place, row.slot)).collect();
+    let mut new: Vec<&Place> = places.filter(|place| !slots.contains_key(*place)).collect();
+    // Whole GPUs first, then by place, so that the slots of a new node have the order of their bus
+    // ids, and slices the numbers behind them.
+    new.sort_unstable_by_key(|place| (place.instance.is_some(), *place));
     new.dedup();
     if slots.len() + new.len() > PLACES_MAX {
         return Ok(None);

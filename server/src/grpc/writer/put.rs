@@ -1,16 +1,20 @@
 //! One item inside the writer's transaction: lock the cursor, decide, write.
 
 use leasewatch_core::catalogue::gpu as catalogue;
-use leasewatch_core::delivery::{DropDecision, IncomingDrop, IncomingSegment, SegmentDecision};
+use leasewatch_core::delivery::{
+    DropDecision, IncomingDrop, IncomingSegment, SegmentDecision, StartDecision,
+};
+use leasewatch_core::evidence::chain::leaf_hash;
 use leasewatch_core::id::Sequence;
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::place::{self, Slots};
 use super::{Item, Outcome, hours};
+use crate::grpc::beginning::CheckedStart;
 use crate::grpc::check::{BlockOf, CheckedBlock, CheckedDrop, CheckedSegment, Refused};
-use crate::grpc::{ProvenNode, cursor_of};
-use crate::store::chain::{self, CursorRow, CursorStep};
+use crate::grpc::{ProvenNode, stored_chain};
+use crate::store::chain::{self, CursorRow, CursorStep, StartRow};
 use crate::store::hour_work::{self, WorkReason};
 use crate::store::segment::{NewBlock, NewSegment, Place};
 use crate::store::{StoreError, Tx, event, gpu, node, segment};
@@ -41,9 +45,43 @@ pub(super) async fn item(
     now: Timestamp,
 ) -> Result<Stored, StoreError> {
     match item {
+        Item::Start(start) => put_start(tx, node, start, now).await,
         Item::Segment(segment) => put_segment(tx, node, segment, now).await,
         Item::Drop(drop) => put_drop(tx, node, drop).await,
     }
+}
+
+/// What a stream ends with whose chain has no start.
+const NOT_BEGUN: &str =
+    "a chain begins with its signed chain_start, and this one has none; nothing of it is taken";
+
+async fn put_start(
+    tx: &mut Tx,
+    node: &ProvenNode,
+    new: &CheckedStart,
+    now: Timestamp,
+) -> Result<Stored, StoreError> {
+    let mut row = chain::lock(tx, node.key, node.facts.chain).await?;
+    row.start = chain::start_hash(tx, node.key, node.facts.chain).await?;
+    let stored = stored_chain(&row);
+    let durable = Outcome::Durable(stored.cursor.sequence);
+    let outcome = match stored.on_start(leaf_hash(&new.statement)) {
+        StartDecision::AlreadyStored => durable,
+        StartDecision::Contradiction => Outcome::Ends("another start of this chain is stored"),
+        StartDecision::Late => Outcome::Ends("the chain has begun already, without a start"),
+        StartDecision::Store
+            if !new.start.reason.is_break() && chain::has_any(tx, node.key).await? =>
+        {
+            Outcome::Ends("the node has begun a chain before: a new one has to say what broke it")
+        }
+        StartDecision::Store => {
+            let CheckedStart { start, statement, signature } = new.clone();
+            let row = StartRow { start, statement, signature, received_at: now };
+            chain::insert_start(tx, node.key, &row).await?;
+            durable
+        }
+    };
+    Ok(Stored::nothing(outcome))
 }
 
 async fn put_segment(
@@ -52,16 +90,17 @@ async fn put_segment(
     new: &CheckedSegment,
     now: Timestamp,
 ) -> Result<Stored, StoreError> {
-    let row = chain::lock_cursor(tx, node.key, node.facts.chain).await?;
-    let cursor = cursor_of(row);
-    let sequence = new.head.sequence;
+    let row = chain::lock(tx, node.key, node.facts.chain).await?;
+    let stored = stored_chain(&row);
+    let (cursor, sequence) = (stored.cursor, new.head.sequence);
     let kept = if sequence <= cursor.sequence {
         segment::hash_at(tx, node.key, node.facts.chain, sequence).await?
     } else {
         None
     };
     let incoming = IncomingSegment { sequence, head: new.hash, previous: new.head.previous };
-    match cursor.on_segment(&incoming, kept) {
+    match stored.on_segment(&incoming, kept) {
+        SegmentDecision::NotBegun => Ok(Stored::nothing(Outcome::Ends(NOT_BEGUN))),
         SegmentDecision::AlreadyStored => Ok(Stored::nothing(Outcome::Durable(cursor.sequence))),
         SegmentDecision::Ahead => Ok(Stored::nothing(Outcome::Rewind(cursor.sequence))),
         SegmentDecision::ChainBroken => {
@@ -76,7 +115,7 @@ async fn put_segment(
             Ok(Stored { outcome, queued_hours: false, contested: true })
         }
         SegmentDecision::Store(_) => {
-            let before = recorded_before(tx, node, row).await?;
+            let before = recorded_before(tx, node, row.cursor).await?;
             store_segment(tx, node, new, now, before).await
         }
     }
@@ -91,7 +130,8 @@ async fn store_segment(
 ) -> Result<Stored, StoreError> {
     let (head, key) = (&new.head, node.key);
     let places = place::gpus(new);
-    let slots = place::bind(tx, key, places.values().copied(), head.period.start).await?;
+    let slots =
+        place::bind(tx, key, places.values().map(|(place, _)| place), head.period.start).await?;
     let Some(slots) = slots else {
         let message = "the node has shown more places for gpus than a host can have";
         return Ok(Stored::nothing(refused(head.sequence, "too_many_slots", message)));
@@ -106,8 +146,12 @@ async fn store_segment(
     see_gpus(tx, node, new, &slots).await?;
     let step = CursorStep { sequence: head.sequence, head_hash: new.hash, period: head.period };
     chain::advance_cursor(tx, key, node.facts.chain, step).await?;
-    if node.facts.origin == Origin::Imported {
-        node::extend_imported(tx, key, head.period).await?;
+    match node.facts.origin {
+        Origin::Imported => node::extend_imported(tx, key, head.period).await?,
+        Origin::Simulated if new.is_of_log => {
+            node::reach_back_simulated(tx, key, head.period.start).await?;
+        }
+        Origin::Measured | Origin::Simulated => {}
     }
     queue_hours(tx, node, recorded_before, head.period).await?;
     let outcome = Outcome::Durable(head.sequence);
@@ -118,8 +162,8 @@ async fn store_segment(
 fn new_block<'a>(block: &'a CheckedBlock, slots: &Slots) -> Option<NewBlock<'a>> {
     let body = &block.bytes[..];
     Some(match &block.of {
-        BlockOf::Gpu(uuid, bus_id) => {
-            NewBlock { place: Place::Slot(*slots.get(bus_id)?), gpu: Some(uuid), body }
+        BlockOf::Gpu(gpu) => {
+            NewBlock { place: Place::Slot(*slots.get(&gpu.place)?), gpu: Some(&gpu.uuid), body }
         }
         BlockOf::Host => NewBlock { place: Place::Host, gpu: None, body },
         BlockOf::Events => NewBlock { place: Place::Events, gpu: None, body },
@@ -132,14 +176,17 @@ async fn see_gpus(
     new: &CheckedSegment,
     slots: &Slots,
 ) -> Result<(), StoreError> {
-    for (uuid, bus_id) in place::gpus(new) {
-        if let Some(slot) = slots.get(bus_id) {
-            gpu::see(tx, node.key, *slot, uuid, new.head.period.end).await?;
+    for (uuid, (place, partition)) in place::gpus(new) {
+        if let Some(slot) = slots.get(&place) {
+            gpu::see(tx, node.key, *slot, (uuid, partition), new.head.period.end).await?;
         }
     }
     for (at, inventory) in place::inventories(new) {
         let pci = u32::try_from(inventory.pci_device_id).ok().filter(|id| *id != 0);
+        // A slice is no model of the catalogue: what stands there is true of the whole card.
+        let is_whole = inventory.partition.is_none();
         let model = catalogue::find(pci, &inventory.name, inventory.memory_total_mib);
+        let model = model.filter(|_| is_whole);
         let key = model.map(|model| model.key.as_str());
         gpu::describe(tx, node.key, inventory, key, at).await?;
     }
@@ -147,10 +194,12 @@ async fn see_gpus(
 }
 
 async fn put_drop(tx: &mut Tx, node: &ProvenNode, new: &CheckedDrop) -> Result<Stored, StoreError> {
-    let row = chain::lock_cursor(tx, node.key, node.facts.chain).await?;
-    let cursor = cursor_of(row);
+    let row = chain::lock(tx, node.key, node.facts.chain).await?;
+    let stored = stored_chain(&row);
+    let cursor = stored.cursor;
     let (first, last, last_head) = (new.drop.first, new.drop.last, new.drop.last_head);
-    match cursor.on_drop(&IncomingDrop { first, last, last_head }) {
+    match stored.on_drop(&IncomingDrop { first, last, last_head }) {
+        DropDecision::NotBegun => Ok(Stored::nothing(Outcome::Ends(NOT_BEGUN))),
         DropDecision::AlreadyCovered => Ok(Stored::nothing(Outcome::Durable(cursor.sequence))),
         DropDecision::Rewind => Ok(Stored::nothing(Outcome::Rewind(cursor.sequence))),
         DropDecision::Malformed => {
@@ -158,7 +207,7 @@ async fn put_drop(tx: &mut Tx, node: &ProvenNode, new: &CheckedDrop) -> Result<S
             Ok(Stored::nothing(refused(first, "malformed_drop", message)))
         }
         DropDecision::MoveCursor(_) => {
-            let before = recorded_before(tx, node, row).await?;
+            let before = recorded_before(tx, node, row.cursor).await?;
             chain::insert_drop(tx, node.key, &new.drop, &new.signature).await?;
             let step = CursorStep { sequence: last, head_hash: last_head, period: new.credible };
             chain::advance_cursor(tx, node.key, node.facts.chain, step).await?;

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use leasewatch_core::delivery::NodeState;
 use leasewatch_core::id::{GpuUuid, SlotNo};
 use leasewatch_core::metering::{GapCause, HourState};
+use leasewatch_core::segment::Partition;
 use leasewatch_core::time::{DAY_MS, Hour, Timestamp};
 use leasewatch_web::chart::Cell;
 use leasewatch_web::format::Measured;
 use leasewatch_web::live::LiveValues;
 use leasewatch_web::names::Standing;
-use leasewatch_web::pages::{GpuRow, NodeName, NodeStatus};
+use leasewatch_web::pages::{GpuRow, NodeName, NodeStatus, SliceOf};
 
 use crate::http::Http;
 use crate::live::{LiveGpu, NodeSnapshot};
@@ -83,7 +84,7 @@ pub(in crate::http) struct GpuHours {
     pub(in crate::http) cells: Vec<Cell>,
 }
 
-/// The GPUs of a node by slot, each with the cells of `[from, to)`, and its strip of the last 24
+/// The GPUs of a node by slot, and their slices behind them, each with the cells of `[from, to)`, and its strip of the last 24
 /// hours. Where a slot changed hands, it is named after its present GPU and its cells hold both.
 pub(in crate::http) async fn of_node(
     tx: &mut Tx,
@@ -95,8 +96,13 @@ pub(in crate::http) async fn of_node(
     let day = strip_hours(now);
     let (first, last) = (from.min(day.0), to.max(day.1));
     let mut cells = cells(tx, http, node, (first, last), now).await?;
-    let mut rows = Vec::new();
-    for gpu in gpu::of_node(tx, node.row.key).await? {
+    let mut rows: Vec<GpuHours> = Vec::new();
+    let gpus = gpu::of_node(tx, node.row.key).await?;
+    let number = |uuid: &GpuUuid| {
+        let found = gpus.iter().find(|gpu| gpu.uuid == *uuid && gpu.partition.is_none());
+        found.map(|gpu| gpu.slot.0)
+    };
+    for gpu in &gpus {
         if rows.last().is_some_and(|row: &GpuHours| row.row.number == gpu.slot.0) {
             continue;
         }
@@ -110,16 +116,49 @@ pub(in crate::http) async fn of_node(
         let row = GpuRow {
             number: gpu.slot.0,
             uuid: gpu.uuid.to_string(),
-            model: gpu.name.unwrap_or_default(),
+            partition: gpu.partition.as_ref().map(|part| slice_of(part, number(&part.parent))),
+            model: gpu.name.clone().unwrap_or_default(),
             live: live_values(live),
             lost: live.is_some_and(|gpu| gpu.lost),
             stalled: live.is_some_and(|gpu| gpu.stalled_ms > 0),
             day: strip.iter().fold(Measured::default(), |sum, cell| sum.plus(cell.measured())),
             strip,
         };
-        rows.push(GpuHours { row, cells: within((from, to)) });
+        let gpu = GpuHours { row, cells: within((from, to)) };
+        let is_shown = gpu.row.partition.is_none() || live.is_some() || gpu.has_record();
+        if is_shown {
+            rows.push(gpu);
+        }
     }
+    rows.sort_by_key(GpuHours::order);
     Ok(rows)
+}
+
+impl GpuHours {
+    /// Whether something of it was due in the hours that are shown. A slice that was cut away long
+    /// ago is not.
+    fn has_record(&self) -> bool {
+        self.cells.iter().chain(&self.row.strip).any(|cell| cell.enrolled_ms > 0)
+    }
+
+    /// GPUs by number, each followed by its slices; slices of an unknown GPU at the end.
+    fn order(&self) -> (u16, u16) {
+        match &self.row.partition {
+            Some(part) => (part.parent_number.unwrap_or(u16::MAX), self.row.number),
+            None => (self.row.number, 0),
+        }
+    }
+}
+
+fn slice_of(partition: &Partition, parent_number: Option<u16>) -> SliceOf {
+    SliceOf {
+        parent_uuid: partition.parent.to_string(),
+        parent_number,
+        gpu_instance: partition.instance.gpu_instance,
+        compute_instance: partition.instance.compute_instance,
+        slices: partition.slices,
+        slices_of: partition.slices_of,
+    }
 }
 
 /// The hours of a 24 h strip, the open one last.

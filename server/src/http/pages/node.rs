@@ -8,17 +8,20 @@ use leasewatch_core::segment::{Event, EventKind};
 use leasewatch_core::time::Period;
 use leasewatch_web::context::Context;
 use leasewatch_web::format::Datum;
-use leasewatch_web::pages::node::{AgentHealth, HostFacts, NodeGpu, NodeView, render};
+use leasewatch_web::pages::node::{AgentHealth, ChainBegun, HostFacts, NodeGpu, NodeView, render};
 use leasewatch_web::path::{self, Route};
 
 use super::gpus::{self, NodeNow};
 use crate::http::Http;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
+use crate::store::chain::{self, StartRow};
 use crate::store::{Scope, Tx, event, node, segment, tenant};
 
 /// Events on the page.
 const EVENTS: usize = 100;
+/// Starts of chains on the page.
+const CHAIN_STARTS: u32 = 100;
 /// Events that are counted; beyond it the page says at least how many are left out.
 const EVENTS_COUNTED: u32 = 5_000;
 
@@ -66,6 +69,8 @@ async fn view(http: &Http, id: &str, context: &Context) -> Result<NodeView, Faul
     let hours = (week.start.hour(), week.end.plus_ms(-1).hour().next());
     let gpus = gpus::of_node(&mut tx, http, &node, hours, now).await?;
     let (events, events_left_out) = events(&mut tx, &node, week).await?;
+    let chain_starts = chain::starts(&mut tx, node.row.key, week, CHAIN_STARTS).await?;
+    let record_breaks = chain::breaks(&mut tx, node.row.key).await?;
     let tenants = tenant::list(&mut tx).await?.len();
     let host = event::last_of_kind(&mut tx, node.row.key, "host_seen").await?;
     let agent = agent(&mut tx, &node).await?;
@@ -83,7 +88,16 @@ async fn view(http: &Http, id: &str, context: &Context) -> Result<NodeView, Faul
         week,
         events,
         events_left_out,
+        chain_starts: chain_starts.into_iter().map(chain_begun).collect(),
+        record_breaks: record_breaks.into(),
     })
+}
+
+fn chain_begun(row: StartRow) -> ChainBegun {
+    // A canonical statement is JSON, and that is UTF-8.
+    let statement = String::from_utf8_lossy(&row.statement).into_owned();
+    let signature = row.signature.iter().map(|byte| format!("{byte:02x}")).collect();
+    ChainBegun { start: row.start, statement, signature }
 }
 
 /// The latest events of the week, newest first, and how many more it has.

@@ -57,7 +57,9 @@ pub(in crate::http) async fn view(http: &Http, now: Timestamp) -> Result<Overvie
     for row in node::list(&mut tx).await? {
         let node = NodeNow::of(http, row);
         let day = gpus::strip_hours(now);
-        let gpus = gpus::of_node(&mut tx, http, &node, day, now).await?;
+        let mut gpus = gpus::of_node(&mut tx, http, &node, day, now).await?;
+        // Everything here counts whole GPUs: a slice's time is that of its GPU.
+        gpus.retain(|gpu| gpu.row.partition.is_none());
         fleet.add(&node, &gpus);
         attend(&mut tx, &node, &gpus, now, &mut attention).await?;
         let providers = lanes.entry(node.row.tenant.to_string()).or_default();

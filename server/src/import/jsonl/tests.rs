@@ -4,7 +4,7 @@ use super::*;
 
 fn reader() -> Reader<'static> {
     let credible = Period::new(Timestamp(1_500_000_000_000), Timestamp(1_800_000_000_000));
-    Reader { columns: None, zone: Zone::parse("Asia/Shanghai").unwrap(), credible }
+    Reader { columns: None, zone: Zone::parse("Asia/Shanghai").unwrap(), credible, progress: None }
 }
 
 /// five samples of eight GPUs; memory in bytes, times without a zone.

@@ -3,6 +3,7 @@
 //!
 //! Not here: cells. A row that comes here has been read.
 
+mod fold;
 mod identity;
 mod order;
 
@@ -10,14 +11,15 @@ use std::collections::HashMap;
 
 use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::segment::{Event, EventKind, limits};
-use leasewatch_core::time::Timestamp;
+use leasewatch_core::time::{LocalInstants, Timestamp};
 
 use identity::Learn as _;
 pub(in crate::import) use identity::{BusNumber, Identity};
 use order::Fate;
 
-use super::{ImportLog, LoggedGpu, LoggedRow, Problems, Reader};
+use super::{ImportLog, LoggedGpu, LoggedRow, Reader};
 use crate::import::said::Said;
+use crate::intake::Problems;
 
 /// NVML's code for a GPU that only a reset brings back.
 const NVML_RESET_REQUIRED: i64 = 16;
@@ -27,7 +29,7 @@ const EVENTS_MAX: usize = limits::EVENTS / 2;
 /// A row while it is read.
 #[derive(Debug, Default)]
 pub(in crate::import) struct Draft {
-    pub(in crate::import) at: Option<Timestamp>,
+    pub(in crate::import) at: Option<LocalInstants>,
     pub(in crate::import) busy: Option<Reading>,
     pub(in crate::import) readings: Vec<(Metric, Reading)>,
     pub(in crate::import) identity: Identity,
@@ -41,7 +43,7 @@ pub(in crate::import) struct Gatherer<'a> {
     gpus: Vec<Gathered>,
     by_key: HashMap<String, usize>,
     said: Vec<Remark>,
-    last_at: Option<Timestamp>,
+    last_row: Option<usize>,
     columns_ignored: Vec<String>,
     rows_repeated: usize,
     problems: Problems,
@@ -53,6 +55,8 @@ struct Gathered {
     index: Option<i64>,
     /// The line of each row.
     lines: Vec<usize>,
+    /// The later instant that each row can be of, too. Empty in a log without such a row.
+    seconds: Vec<Option<Timestamp>>,
     needs_reset: bool,
 }
 
@@ -60,13 +64,29 @@ struct Gathered {
 struct Remark {
     line: usize,
     said: Said,
-    /// The row before it.
-    after: Option<Timestamp>,
+    /// The line of the row before it.
+    after: Option<usize>,
 }
 
 /// Why the rows cannot be told apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::import) struct GpusNotNamed;
+
+impl Gathered {
+    /// Keeps the rows whose place says true.
+    fn retain(&mut self, kept: &[bool]) {
+        let mut turn = kept.iter();
+        self.gpu.rows.retain(|_| turn.next() == Some(&true));
+        let mut turn = kept.iter();
+        self.lines.retain(|_| turn.next() == Some(&true));
+    }
+
+    /// When the row of a line was written, if it was kept.
+    fn time_of(&self, line: usize) -> Option<Timestamp> {
+        let index = self.lines.binary_search(&line).ok()?;
+        self.gpu.rows.get(index).map(|row| row.at)
+    }
+}
 
 impl<'a> Gatherer<'a> {
     pub(in crate::import) fn new(reader: Reader<'a>) -> Self {
@@ -75,7 +95,7 @@ impl<'a> Gatherer<'a> {
             gpus: Vec::new(),
             by_key: HashMap::new(),
             said: Vec::new(),
-            last_at: None,
+            last_row: None,
             columns_ignored: Vec::new(),
             rows_repeated: 0,
             problems: Problems::default(),
@@ -100,7 +120,7 @@ impl<'a> Gatherer<'a> {
     }
 
     fn take(&mut self, line: usize, mut draft: Draft) -> Result<(), String> {
-        let at = draft.at.ok_or("the row has no time")?;
+        let LocalInstants { first: at, second } = draft.at.ok_or("the row has no time")?;
         let credible = self.reader.credible;
         if at <= credible.start || credible.end < at {
             return Err(format!(
@@ -117,12 +137,14 @@ impl<'a> Gatherer<'a> {
         gathered.gpu.inventory.learn(&draft.identity, &row);
         gathered.gpu.rows.push(row);
         gathered.lines.push(line);
+        // What lies in the future cannot be meant.
+        gathered.seconds.push(second.filter(|second| *second <= credible.end));
         let uuid = gathered.gpu.inventory.uuid.clone();
         if falls {
             let said = Said::NeedsReset(uuid);
-            self.said.push(Remark { line, said, after: Some(at) });
+            self.said.push(Remark { line, said, after: Some(line) });
         }
-        self.last_at = Some(at);
+        self.last_row = Some(line);
         Ok(())
     }
 
@@ -140,6 +162,7 @@ impl<'a> Gatherer<'a> {
                     key: key.to_owned(),
                     index: identity.index(),
                     lines: Vec::new(),
+                    seconds: Vec::new(),
                     needs_reset: false,
                 });
                 self.by_key.insert(key.to_owned(), self.gpus.len() - 1);
@@ -151,7 +174,7 @@ impl<'a> Gatherer<'a> {
 
     /// Takes what a line between the rows says. The same again before the next row is no news.
     pub(in crate::import) fn said(&mut self, line: usize, said: Said) {
-        let after = self.last_at;
+        let after = self.last_row;
         let mut recent = self.said.iter().rev().take_while(|remark| remark.after == after);
         if !recent.any(|remark| remark.said == said) {
             self.said.push(Remark { line, said, after });
@@ -165,6 +188,7 @@ impl<'a> Gatherer<'a> {
         if nameless.is_some_and(|g| self.gpus.len() == 1 && order::is_of_several(&g.gpu.rows)) {
             return Err(GpusNotNamed);
         }
+        self.tell_repeated_hours_apart();
         self.put_in_order();
         self.keep_one_gpu_in_a_place();
         self.gpus.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
@@ -182,6 +206,29 @@ impl<'a> Gatherer<'a> {
         })
     }
 
+    fn tell_repeated_hours_apart(&mut self) {
+        let zone = self.reader.zone;
+        for gathered in &mut self.gpus {
+            if gathered.seconds.iter().all(Option::is_none) {
+                continue;
+            }
+            let found = fold::instants(&gathered.gpu.rows, &gathered.seconds);
+            for ((at, row), line) in found.iter().zip(&mut gathered.gpu.rows).zip(&gathered.lines) {
+                match at {
+                    Some(at) => row.at = *at,
+                    None => {
+                        let (at, what) = (row.at, "and the log does not show which one it is");
+                        let what = format!(
+                            "{zone} set its clock back and showed this time twice, at {at} first, {what}"
+                        );
+                        self.problems.add(*line, &what);
+                    }
+                }
+            }
+            gathered.retain(&found.iter().map(Option::is_some).collect::<Vec<_>>());
+        }
+    }
+
     fn put_in_order(&mut self) {
         for gathered in &mut self.gpus {
             let fates = order::fates(&gathered.gpu.rows);
@@ -195,10 +242,7 @@ impl<'a> Gatherer<'a> {
                     }
                 }
             }
-            let mut kept = fates.iter().map(|fate| *fate == Fate::Kept);
-            gathered.gpu.rows.retain(|_| kept.next().unwrap_or(false));
-            let mut kept = fates.iter().map(|fate| *fate == Fate::Kept);
-            gathered.lines.retain(|_| kept.next().unwrap_or(false));
+            gathered.retain(&fates.iter().map(|fate| *fate == Fate::Kept).collect::<Vec<_>>());
         }
     }
 
@@ -234,12 +278,10 @@ impl<'a> Gatherer<'a> {
                 self.problems.add(line, &format!("{said}, before the first row: not recorded"));
                 continue;
             };
-            let is_kept =
-                |g: &Gathered| g.gpu.rows.binary_search_by_key(&after, |row| row.at).is_ok();
-            if !self.gpus.iter().any(is_kept) {
+            let Some(after) = self.gpus.iter().find_map(|gathered| gathered.time_of(after)) else {
                 self.problems.add(line, &format!("{said}, behind a row that is not read"));
                 continue;
-            }
+            };
             let own_time = matches!(said, Said::NeedsReset(_));
             anchor =
                 if anchor.0 == Some(after) { (anchor.0, anchor.1 + 1) } else { (Some(after), 1) };

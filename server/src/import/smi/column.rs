@@ -38,6 +38,15 @@ pub(super) fn name_of(cell: &str) -> String {
     cell.split('[').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
+pub(super) fn is_known(name: &str) -> bool {
+    !matches!(column(name), Column::Ignored(_))
+}
+
+/// True for a name that a row of data does not hold.
+pub(super) fn is_of_header(name: &str) -> bool {
+    name.contains(['.', '_']) && is_known(name)
+}
+
 pub(super) fn column(name: &str) -> Column {
     match name {
         "timestamp" => Column::Time,

@@ -18,23 +18,27 @@ pub(super) struct Layout {
     reported: bool,
 }
 
-/// A header names its time column; a row of data does not.
+/// A header names its columns; a row of data does not.
 pub(super) fn is_header(line: &str) -> bool {
     separator_of_header(line).is_some()
 }
 
 /// True when a cell of the line is a time, whatever the separator.
 pub(super) fn has_time(line: &str, zone: Zone) -> bool {
-    let is_time = |cell: &str| local_time::read(cell.trim_matches(['"', ' ']), zone).is_some();
+    let is_time = |cell: &str| local_time::calendar(cell.trim_matches(['"', ' ']), zone).is_some();
     SEPARATORS.into_iter().any(|separator| line.split(separator).any(is_time))
 }
 
 fn separator_of_header(line: &str) -> Option<char> {
-    let names_time = |separator: &char| {
-        let cells = split(line, *separator);
-        cells.is_ok_and(|cells| cells.iter().any(|cell| column::name_of(cell) == "timestamp"))
+    let names = |separator: &char| {
+        let Ok(cells) = split(line, *separator) else { return false };
+        let mut names = cells.iter().map(|cell| column::name_of(cell));
+        let first = names.clone().next().filter(|_| cells.len() > 1);
+        let is_first = first.is_some_and(|name| column::is_known(&name));
+        // Without a time the line has to look like a header, and not quote one.
+        names.any(|name| name == "timestamp" || (is_first && column::is_of_header(&name)))
     };
-    SEPARATORS.into_iter().find(names_time)
+    SEPARATORS.into_iter().find(names)
 }
 
 impl Layout {
@@ -175,6 +179,10 @@ mod tests {
             assert!(is_header(header) && Layout::header(header).is_ok(), "{header}");
         }
         assert!(!is_header("2026/08/01 03:59:40.361, 0, 100 %"));
+        // Without a time it is a header all the same, and says so.
+        assert!(is_header("index, utilization.gpu [%]"));
+        assert!(!is_header("# nvidia-smi --query-gpu=index,utilization.gpu,memory.used"));
+        assert!(!is_header("| GPU  Name | Memory-Usage | GPU-Util |"));
         assert!(is_header("timestamp, index") && Layout::header("timestamp, index").is_err());
     }
 }

@@ -12,7 +12,7 @@ const LOG: &str = "timestamp, index, utilization.gpu [%], memory.used [MiB], pow
 
 fn reader(columns: Option<&str>) -> Reader<'_> {
     let credible = Period::new(Timestamp(1_500_000_000_000), Timestamp(1_800_000_000_000));
-    Reader { columns, zone: Zone::UTC, credible }
+    Reader { columns, zone: Zone::UTC, credible, progress: None }
 }
 
 fn read(text: &str) -> ImportLog {
@@ -57,6 +57,71 @@ fn local_times_follow_the_zone() {
     let zone = Zone::parse("Asia/Shanghai").unwrap();
     let log = parse(LOG, Reader { zone, ..reader(None) }).unwrap();
     assert_eq!(log.gpus[0].rows[0].at.to_string(), "2026-07-31T19:59:40.361Z");
+}
+
+/// Rows of two GPUs each minute through the night of 26 October 2025, as a clock in Berlin has it.
+#[test]
+fn the_hour_that_a_zone_repeats_is_read_twice() {
+    let zone = Zone::parse("Europe/Berlin").unwrap();
+    let start = Timestamp::parse_iso("2025-10-25T23:30:00Z").unwrap();
+    let minutes = (0..150).map(|minute| start.plus_ms(minute * 60_000));
+    let line = |at: Timestamp, gpu: u8| {
+        let local = zone.local(at).unwrap();
+        format!("2025/10/26 {:02}:{:02}:00, {gpu}, 7 %\n", local.hour, local.minute)
+    };
+    let rows: Vec<String> =
+        minutes.clone().flat_map(|at| [0, 1].map(|gpu| line(at, gpu))).collect();
+    assert_eq!(rows.iter().filter(|row| row.contains(" 02:59:00, 0")).count(), 2);
+    let header = "timestamp, index, utilization.gpu\n";
+    let of = |rows: &[String]| {
+        let reader = Reader { zone, ..reader(None) };
+        parse(&format!("{header}{}", rows.concat()), reader).unwrap()
+    };
+    let whole = of(&rows);
+    assert_eq!((row_counts(&whole), whole.problems.count), (vec![150, 150], 0));
+    assert!(whole.gpus[1].rows.iter().map(|row| row.at).eq(minutes));
+
+    // Up to a message that stands in the second pass, which keeps its time.
+    let mut with_message = rows.clone();
+    with_message.insert(240, "No devices were found\n".to_owned());
+    let log = of(&with_message);
+    assert_eq!(log.events[0].at.to_string(), "2025-10-26T01:29:00.001Z");
+
+    // Without a beginning and an end it is no longer clear which pass a row is of.
+    let part = of(&rows[70..100]);
+    assert!(part.gpus.iter().all(|gpu| gpu.rows.is_empty()), "{part:?}");
+    assert_eq!(part.problems.count, 30);
+    let what = &part.problems.first[0].what;
+    assert!(what.contains("Europe/Berlin set its clock back"), "{what}");
+}
+
+/// A spreadsheet in German, two files in one with a mark between them, zeros of a disk that lost
+/// power, seconds since 1970: whatever is whole is read.
+#[test]
+fn logs_as_other_programs_leave_them() {
+    let rows = |text: &str| row_counts(&read(text));
+    let german = "timestamp;index;utilization.gpu [%];power.draw [W]\r\n\
+        01.08.2026 03:59:40,361;0;7 %;70,45 W\r\n01.08.2026 03:59:41,361;0;8 %;70,50 W\r\n";
+    let log = read(german);
+    assert_eq!((row_counts(&log), log.problems.count), (vec![2], 0));
+    assert_eq!(log.gpus[0].rows[0].at.to_string(), "2026-08-01T03:59:40.361Z");
+    let power = log.gpus[0].rows[1].reading(Metric::PowerDraw);
+    assert_eq!(power, Some(Reading::Number(70_500)));
+
+    let later = LOG.replace("03:59:4", "04:59:4");
+    assert_eq!(rows(&format!("\u{feff}{LOG}\u{feff}{later}")), [4, 2]);
+    assert_eq!(
+        rows(&format!("{LOG}{}{}", "\0".repeat(512), &later[later.find('\n').unwrap() + 1..])),
+        [4, 2]
+    );
+    assert_eq!(rows("timestamp,utilization.gpu\n1785556780,5\n1785556781.5,6\n"), [2]);
+
+    // A second file without times: its rows are named, and do not stand under the first header.
+    let untimed = format!("{LOG}index, utilization.gpu [%]\n0, 5 %\n");
+    let log = read(&untimed);
+    assert_eq!((row_counts(&log), log.problems.count), (vec![2, 1], 2), "{}", log.problems);
+    let error = parse("index, utilization.gpu [%]\n0, 5 %\n", reader(None)).unwrap_err();
+    assert!(matches!(error, LogError::Columns { .. }), "{error}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ const RTX: &str = include_str!("../../../tests/fixtures/smi-rtxpro6000-580.xml")
 
 fn reader() -> Reader<'static> {
     let credible = Period::new(Timestamp(1_500_000_000_000), Timestamp(1_800_000_000_000));
-    Reader { columns: None, zone: Zone::UTC, credible }
+    Reader { columns: None, zone: Zone::UTC, credible, progress: None }
 }
 
 fn read(text: &str) -> ImportLog {

@@ -176,6 +176,33 @@ pub async fn of_node(
     collect(rows.fetch_all(tx.connection()).await?)
 }
 
+/// The latest revisions of a slot's hours `[from, to)`, by hour and GPU.
+///
+/// # Errors
+/// As [`current`].
+pub async fn of_slot(
+    tx: &mut Tx,
+    key: NodeKey,
+    slot: SlotNo,
+    (from, to): (Hour, Hour),
+) -> Result<Vec<HourRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let rows = sqlx::query_as!(
+        Row,
+        "select distinct on (hour, gpu_uuid) tenant_id, node_id, slot_no, hour, gpu_uuid, revision,
+            state, busy_pct_ms, body, hash, previous_hash, written_at
+        from hour_record
+        where tenant_id = $1 and node_id = $2 and slot_no = $3 and hour >= $4 and hour < $5
+        order by hour, gpu_uuid, revision desc",
+        tenant,
+        node,
+        slot_column(slot)?,
+        hour_column(from)?,
+        hour_column(to)?
+    );
+    collect(rows.fetch_all(tx.connection()).await?)
+}
+
 /// Up to `limit` latest revisions of the hours `[from, to)`, of one node or of all that the scope may
 /// see, in the order hour, node, slot, GPU, beginning after a cursor. For exports that must not
 /// hold everything at once.

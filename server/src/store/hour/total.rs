@@ -5,7 +5,7 @@ use leasewatch_core::time::Hour;
 use crate::store::column::hour_column;
 use crate::store::{NodeKey, StoreError, Tx};
 
-/// The latest revisions of an hour, added up over what the scope may see.
+/// The latest revisions of an hour's whole GPUs, added up over what the scope may see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HourTotal {
     /// The hour.
@@ -18,7 +18,8 @@ pub struct HourTotal {
     pub busy_pct_ms: i64,
 }
 
-/// The latest revisions of a node's hours, added up.
+/// The latest revisions of a node's hours, added up over its whole GPUs: a slice's time is that of
+/// its GPU, and would count twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeTotal {
     /// The node.
@@ -46,7 +47,9 @@ pub async fn totals_by_hour(
         r#"select hour, sum(enrolled_ms)::bigint as "enrolled_ms!",
             sum(measured_ms)::bigint as "measured_ms!", sum(busy_pct_ms)::bigint as "busy_pct_ms!"
         from hour_record h
-        where hour >= $1 and hour < $2 and ($3::int is null or (tenant_id = $3 and node_id = $4))
+        join slot s using (tenant_id, node_id, slot_no)
+        where s.gpu_instance is null and hour >= $1 and hour < $2
+            and ($3::int is null or (tenant_id = $3 and node_id = $4))
             and not exists (select from hour_record newer
                 where newer.tenant_id = h.tenant_id and newer.node_id = h.node_id
                     and newer.slot_no = h.slot_no and newer.hour = h.hour
@@ -81,7 +84,8 @@ pub async fn totals_by_node(
         r#"select tenant_id, node_id, sum(enrolled_ms)::bigint as "enrolled_ms!",
             sum(measured_ms)::bigint as "measured_ms!", sum(busy_pct_ms)::bigint as "busy_pct_ms!"
         from hour_record h
-        where hour >= $1 and hour < $2
+        join slot s using (tenant_id, node_id, slot_no)
+        where s.gpu_instance is null and hour >= $1 and hour < $2
             and not exists (select from hour_record newer
                 where newer.tenant_id = h.tenant_id and newer.node_id = h.node_id
                     and newer.slot_no = h.slot_no and newer.hour = h.hour

@@ -2,6 +2,7 @@
 
 use leasewatch_core::evidence::chain::Head;
 use leasewatch_core::id::{ChainId, GpuUuid, Sequence, SlotNo};
+use leasewatch_core::segment::{Block, GpuBlock};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::{HeadRow, latest_end};
@@ -203,6 +204,40 @@ pub async fn last_block_end(
         slot_column(slot)?
     );
     Ok(end.fetch_optional(tx.connection()).await?.map(Timestamp))
+}
+
+/// The last block of a slot whose segment ended at or before `at`.
+///
+/// # Errors
+/// [`StoreError::Inconsistent`] for a block that was changed since it was stored.
+pub async fn last_block(
+    tx: &mut Tx,
+    key: NodeKey,
+    slot: SlotNo,
+    at: Timestamp,
+) -> Result<Option<GpuBlock>, StoreError> {
+    let (tenant, node) = key.columns();
+    let body = sqlx::query_scalar!(
+        "select body from segment_block
+        where tenant_id = $1 and node_id = $2 and slot_no = $3 and ended_at <= $4
+        order by ended_at desc limit 1",
+        tenant,
+        node,
+        slot_column(slot)?,
+        at.0
+    )
+    .fetch_optional(tx.connection())
+    .await?;
+    match body.as_deref().map(decode).transpose()? {
+        Some(Block::Gpu(block)) => Ok(Some(block)),
+        Some(_) => Err(column("body").wrong("no block of a gpu")),
+        None => Ok(None),
+    }
+}
+
+/// Stored blocks were checked before they were stored; one that does not decode was changed since.
+pub(in crate::store) fn decode(body: &[u8]) -> Result<Block, StoreError> {
+    Block::decode(body).map_err(|error| column("body").wrong(error))
 }
 
 /// The GPU that the last block of a slot before `at` was about.

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::process::RunningServer;
 
 /// An agent that runs. Dropped, it is killed.
-pub(super) struct Agent {
+pub(crate) struct Agent {
     child: Child,
     launch: Launch,
 }
@@ -24,7 +24,7 @@ struct Launch {
 
 impl Agent {
     /// Starts an agent named `name` in `folder` on the scenario in `folder/name.toml`.
-    pub(super) fn start(
+    pub(crate) fn start(
         server: &RunningServer,
         folder: &Path,
         name: &'static str,
@@ -35,7 +35,7 @@ impl Agent {
     }
 
     /// Second of its scenario; `None` while it has not begun.
-    pub(super) fn scenario_second(&self) -> Option<i64> {
+    pub(crate) fn scenario_second(&self) -> Option<i64> {
         let text = std::fs::read_to_string(self.launch.epoch_file()).ok()?;
         let began_ms: i64 = text.trim().parse().ok()?;
         let now = clock_gettime(ClockId::Boottime);
@@ -52,7 +52,7 @@ impl Agent {
     }
 
     /// Stops the agents as a supervisor would; they say goodbye and deliver what they have.
-    pub(super) fn stop_all(mut agents: Vec<&mut Self>) {
+    pub(crate) fn stop_all(mut agents: Vec<&mut Self>) {
         agents.iter().for_each(|agent| agent.ask_to_stop());
         agents.iter_mut().for_each(|agent| agent.wait());
     }
@@ -96,9 +96,9 @@ impl Drop for Agent {
 }
 
 /// Where cargo puts the programs of the workspace; `./test` builds them all first.
-fn programs() -> PathBuf {
+pub(crate) fn programs() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_leasewatch-server")).parent().unwrap();
-    for name in ["leasewatch-agent", "libnvidia_ml_sim.so"] {
+    for name in ["leasewatch-agent", "leasewatch-sim-history", "libnvidia_ml_sim.so"] {
         assert!(folder.join(name).exists(), "{name} is not built: run `cargo build --workspace`");
     }
     folder.to_owned()
@@ -109,7 +109,7 @@ fn epoch_file(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// The text of a scenario that comes with the simulator.
-pub(super) fn scenario(name: &str) -> String {
+pub(crate) fn scenario(name: &str) -> String {
     let path =
         Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../nvml-sim/scenarios/{name}.toml"));
     std::fs::read_to_string(path).unwrap()

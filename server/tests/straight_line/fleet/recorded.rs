@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use leasewatch_core::id::BusId;
 use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::segment::{Block, Event, EventKind, GpuBlock, TrackPoint};
 use leasewatch_core::time::{HOUR_MS, Period, Timestamp};
@@ -50,7 +49,7 @@ pub(super) struct Recorded {
 
 /// One slot of it.
 pub(super) struct Slot {
-    pub(super) bus_id: BusId,
+    pub(super) place: leasewatch_core::segment::Place,
     /// A run over an hour's end has two, and so has an exchanged GPU.
     pub(super) rows: Vec<Row>,
     /// Decoded from the database, in order of time.
@@ -79,7 +78,7 @@ impl Recorded {
             let of_slot =
                 |row: &&Row| row["node_name"] == name && row["slot"] == number.0.to_string();
             slots.push(Slot {
-                bus_id: place.bus_id,
+                place: place.place,
                 rows: rows.iter().filter(of_slot).cloned().collect(),
                 blocks: stored.await.unwrap().iter().map(|row| gpu_block(&row.body)).collect(),
             });

@@ -44,13 +44,13 @@ fn restarted(recorded: &Recorded) {
     for slot in &recorded.slots {
         assert!(slot.gap_ms("agent_restart") > 0, "{}: {:?}", recorded.name, slot.rows);
         assert_eq!(slot.gap_ms("gpu_replaced"), 0, "{}: {:?}", recorded.name, slot.rows);
-        assert!(slot.blocks.iter().all(|block| block.bus_id == slot.bus_id));
+        assert!(slot.blocks.iter().all(|block| block.bus_id == slot.place.bus_id));
     }
 }
 
 fn missing(recorded: &Recorded) {
     restarted(recorded);
-    let bus_id = recorded.slots[0].bus_id.clone();
+    let bus_id = recorded.slots[0].place.bus_id.clone();
     assert_eq!(recorded.kinds("gpu_missing"), [&EventKind::GpuMissing { bus_id }]);
     assert!(recorded.kinds("gpu_replaced").is_empty());
     let at = recorded.time_of("gpu_missing");
@@ -63,7 +63,7 @@ fn missing(recorded: &Recorded) {
 fn exchanged(recorded: &Recorded) {
     restarted(recorded);
     let [old, new] = residents(recorded, 0).try_into().unwrap();
-    let bus_id = recorded.slots[0].bus_id.clone();
+    let bus_id = recorded.slots[0].place.bus_id.clone();
     let exchange = EventKind::GpuReplaced { bus_id, old: old.clone(), new: new.clone() };
     assert_eq!(recorded.kinds("gpu_replaced"), [&exchange]);
     for uuid in [&old, &new] {
@@ -88,7 +88,7 @@ fn reordered(recorded: &Recorded) {
             .into_iter()
             .filter_map(|kind| {
                 let EventKind::GpuSeen(seen) = kind else { return None };
-                (seen.uuid == uuid && seen.bus_id == slot.bus_id).then_some(seen.index)
+                (seen.uuid == uuid && seen.bus_id == slot.place.bus_id).then_some(seen.index)
             })
             .collect();
         let number = i64::try_from(number).unwrap();

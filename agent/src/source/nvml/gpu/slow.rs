@@ -13,7 +13,7 @@ use crate::source::nvml::field::{NVLINK_COUNT, fields, low_63_bits, whole};
 use crate::source::nvml_raw;
 
 /// GPM metrics and what they are readings of, in the order they are asked for.
-const GPM: [(Metric, GpmMetricId); 3] = [
+pub(super) const GPM: [(Metric, GpmMetricId); 3] = [
     (Metric::SmActive, GpmMetricId::SmUtil),
     (Metric::TensorActive, GpmMetricId::AnyTensorUtil),
     (Metric::DramActive, GpmMetricId::DramBwUtil),
@@ -218,14 +218,19 @@ fn active_links(device: &Device<'_>, links: u32) -> Result<i64, Failure> {
     if links > 0 && absent == links { Err(Failure::Unsupported) } else { Ok(active) }
 }
 
-/// GPM's percent, a double, as per mille. The only place where NVML's fractions come in.
-fn permille(percent: f64) -> Reading {
-    let permille = (percent * 10.0).round();
-    if !(0.0..=1_000_000.0).contains(&permille) {
+/// GPM's percent, a double, as per mille.
+pub(super) fn permille(percent: f64) -> Reading {
+    rounded(percent * 10.0)
+}
+
+/// A fraction of NVML's as the nearest whole number; the only place where fractions come in.
+pub(super) fn rounded(value: f64) -> Reading {
+    let whole = value.round();
+    if !(0.0..=1_000_000.0).contains(&whole) {
         return Reading::Error;
     }
     #[expect(clippy::cast_possible_truncation, reason = "a whole number between 0 and 1,000,000")]
-    Reading::Number(permille as i64)
+    Reading::Number(whole as i64)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use super::*;
 use crate::id::LifeUnitId;
 use crate::sample::{HostMetric, Metric};
 use crate::segment::{
-    Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, StopReason,
+    Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, MigInstance, Partition,
+    StopReason,
 };
 
 pub(super) fn blocks() -> impl Strategy<Value = Block> {
@@ -98,8 +99,9 @@ fn gpu_blocks() -> impl Strategy<Value = GpuBlock> {
     ];
     let parts = (times(0..80), prop::option::of(times(0..100)), uuids, 1_u32..=limits::PERIOD_MS);
     let source = prop::sample::select(&TrackSource::ALL[..]);
-    (parts, source, "[A-Za-z0-9:.-]{1,32}").prop_flat_map(
-        |((ticks, own, uuid, period_ms), source, bus_id)| {
+    let place = ("[A-Za-z0-9:.-]{1,32}", prop::option::of(partitions()));
+    (parts, source, place).prop_flat_map(
+        |((ticks, own, uuid, period_ms), source, (bus_id, partition))| {
             let track_times = own.unwrap_or_else(|| ticks.clone());
             let busy = match track_times.len() {
                 0 => Just(Vec::new()).boxed(),
@@ -112,11 +114,26 @@ fn gpu_blocks() -> impl Strategy<Value = GpuBlock> {
                 GpuBlock {
                     uuid: GpuUuid::new(&uuid).unwrap(),
                     bus_id: BusId::new(&bus_id).unwrap(),
+                    partition: partition.clone(),
                     ticks: ticks.clone(),
                     track: UtilizationTrack { source, period_ms, points: points.collect() },
                     columns,
                 }
             })
+        },
+    )
+}
+
+/// Parents have names that no block of the same strategy has: they hold a double dash.
+fn partitions() -> impl Strategy<Value = Partition> {
+    let shares = (1_u8..=255).prop_flat_map(|of| (1..=of, Just(of)));
+    let parents = prop_oneof!["GPU--[0-9a-f]{4}", "GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{13}"];
+    (parents, any::<(u8, u8)>(), shares).prop_map(
+        |(parent, (gpu_instance, compute_instance), (slices, slices_of))| Partition {
+            parent: GpuUuid::new(&parent).unwrap(),
+            instance: MigInstance { gpu_instance, compute_instance },
+            slices,
+            slices_of,
         },
     )
 }
@@ -159,6 +176,7 @@ fn event_kinds() -> impl Strategy<Value = EventKind> {
         EventKind::NoGpuAttached,
         EventKind::DriverReloaded,
         EventKind::CollectorStalled,
+        EventKind::PartitionRemoved,
         EventKind::GpuMissing { bus_id: bus_id.clone() },
         EventKind::GpuReplaced { bus_id, old, new },
     ];
@@ -207,8 +225,8 @@ fn inventories() -> impl Strategy<Value = EventKind> {
             })
         },
     );
-    let gpu = (text(), some_text(), some_text(), number(), number()).prop_map(
-        |(name, serial, vbios, limit, width)| {
+    let gpu = (text(), some_text(), some_text(), number(), prop::option::of(partitions()))
+        .prop_map(|(name, serial, vbios, limit, partition)| {
             EventKind::GpuSeen(GpuInventory {
                 uuid: GpuUuid::new("GPU-1").unwrap(),
                 bus_id: BusId::new("0:1").unwrap(),
@@ -220,12 +238,12 @@ fn inventories() -> impl Strategy<Value = EventKind> {
                 part_number: vbios,
                 memory_total_mib: limit,
                 power_limit_default_mw: limit,
-                power_limit_management_mw: width,
-                pcie_generation_max: width,
-                pcie_width_max: width,
-                mig: false,
+                power_limit_management_mw: limit,
+                pcie_generation_max: limit,
+                pcie_width_max: limit,
+                mig: partition.is_some(),
+                partition,
             })
-        },
-    );
+        });
     prop_oneof![started, host, gpu]
 }

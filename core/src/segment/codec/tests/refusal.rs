@@ -3,7 +3,7 @@
 use super::super::super::bits::put_varint;
 use super::*;
 use crate::sample::{HostMetric, Metric};
-use crate::segment::{Event, EventKind};
+use crate::segment::{Event, EventKind, Partition};
 
 fn with_gpu(change: impl FnOnce(&mut GpuBlock)) -> Result<Vec<u8>, EncodeError> {
     let mut gpu = small_gpu();
@@ -56,6 +56,53 @@ fn numbers_are_in_range_and_multiples_of_the_resolution() {
 }
 
 #[test]
+fn a_slice_is_a_share_of_another_gpu() {
+    let uuid = small_slice().uuid;
+    let with_slice = |change: &dyn Fn(&mut Partition)| {
+        let mut slice = small_slice();
+        slice.partition.as_mut().into_iter().for_each(change);
+        Block::Gpu(slice).encode()
+    };
+    let refused = |field| Err(EncodeError::Partition { field });
+    assert_eq!(with_slice(&|part| part.parent = uuid.clone()), refused("parent"));
+    assert_eq!(with_slice(&|part| part.slices = 0), refused("slices"));
+    assert_eq!(with_slice(&|part| part.slices = 8), refused("slices"));
+    assert!(with_slice(&|part| part.slices = 7).is_ok());
+    // The same from outside: the share's bytes lie behind two headers and the parent's UUID.
+    let bytes = Block::Gpu(small_slice()).encode().unwrap();
+    for (at, byte) in [(21, 0), (21, 8), (22, 0)] {
+        let mut odd = bytes.clone();
+        odd[at] = byte;
+        let error = Block::decode(&odd).unwrap_err();
+        assert_eq!(error, EncodeError::Partition { field: "slices" }.into());
+        assert_eq!(error.code(), "bad_block");
+    }
+}
+
+#[test]
+fn a_seen_slice_names_its_parent_and_its_share() {
+    let decode = |partition: &str| {
+        let json = format!(
+            r#"[{{"at":946684800000,"bus_id":"0:1","gpu":"MIG-1","index":0,"kind":"gpu_seen","mig":true,"name":"","partition":{partition},"pci_device_id":0,"uuid":"MIG-1"}}]"#
+        );
+        Block::decode(&[&[VERSION, EVENTS], json.as_bytes()].concat())
+    };
+    let of = |slices: i64, parent: &str| {
+        format!(
+            r#"{{"compute_instance":0,"gpu_instance":255,"parent":"{parent}","slices":{slices},"slices_of":7}}"#
+        )
+    };
+    assert!(decode(&of(1, "GPU-1")).is_ok());
+    let invalid = |field| Err(DecodeError::Event(StatementError::Invalid { field }));
+    assert_eq!(decode(&of(0, "GPU-1")), invalid("slices"));
+    assert_eq!(decode(&of(8, "GPU-1")), invalid("slices"));
+    assert_eq!(decode(&of(256, "GPU-1")), invalid("slices"));
+    assert_eq!(decode(&of(1, "MIG-1")), invalid("parent"));
+    let missing = DecodeError::Event(StatementError::Missing { field: "parent" });
+    assert_eq!(decode(r#"{"gpu_instance":1}"#), Err(missing));
+}
+
+#[test]
 fn events_are_clean_ordered_and_about_the_right_gpu() {
     let gpu = small_gpu().uuid;
     let at = Timestamp::MIN;
@@ -69,6 +116,7 @@ fn events_are_clean_ordered_and_about_the_right_gpu() {
         assert!(encode(vec![Event::new(at, None, dropped(metric))]).is_ok());
     }
     refused(Event { at, gpu: None, kind: EventKind::GpuBack }, "gpu");
+    refused(Event { at, gpu: None, kind: EventKind::PartitionRemoved }, "gpu");
     refused(Event { at, gpu: Some(gpu.clone()), kind: EventKind::NoGpuAttached }, "gpu");
     refused(Event { at, gpu: None, kind: EventKind::TicksMissed { count: -1 } }, "count");
     let late = Event::new(at.plus_ms(1), None, EventKind::DriverReloaded);

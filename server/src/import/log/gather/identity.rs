@@ -58,6 +58,7 @@ impl Identity {
             pcie_generation_max: None,
             pcie_width_max: None,
             mig: false,
+            partition: None,
         })
     }
 }

@@ -1,0 +1,82 @@
+//! Requests that change something come from this server's own pages, or from a program.
+//!
+//! There are no users yet, and so no tokens: what a browser says of where a request comes from is
+//! what keeps a foreign page from sending forms to this server. A program says nothing of it.
+
+use axum::extract::{Request, State};
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Method, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+use super::Http;
+use super::error::Fault;
+use super::visit::Visit;
+
+pub(super) async fn guard(
+    State(_): State<Http>,
+    visit: Visit,
+    request: Request,
+    next: Next,
+) -> Response {
+    let changes = ![Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
+    if changes && is_foreign(request.headers(), request.uri()) {
+        return Fault::Foreign.page(&visit.context).into_response();
+    }
+    next.run(request).await
+}
+
+/// True when the browser says that another site sent it.
+fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
+    let text = |value: &axum::http::HeaderValue| value.to_str().unwrap_or("?").to_ascii_lowercase();
+    let site = headers.get("sec-fetch-site").map(text);
+    if site.is_some_and(|site| site != "same-origin" && site != "none") {
+        return true;
+    }
+    let Some(origin) = headers.get(ORIGIN).map(text) else { return false };
+    // HTTP/2 names the host in the address.
+    let authority = uri.authority().map(|authority| authority.as_str().to_ascii_lowercase());
+    let host = headers.get(HOST).map(text).or(authority);
+    origin.split_once("://").map(|(_, from)| from) != host.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn foreign(uri: &str, pairs: &[(&'static str, &'static str)]) -> bool {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        is_foreign(&headers, &uri.parse().unwrap())
+    }
+
+    #[test]
+    fn only_this_server_s_own_pages_and_programs_may_change_something() {
+        let host = ("host", "127.0.0.1:7443");
+        let own = ("origin", "http://127.0.0.1:7443");
+        for pairs in [
+            &[host][..],
+            &[host, own],
+            &[host, own, ("sec-fetch-site", "same-origin")],
+            &[host, ("sec-fetch-site", "none")],
+            &[("host", "GPUs.example"), ("origin", "https://gpus.example")],
+        ] {
+            assert!(!foreign("/import", pairs), "{pairs:?}");
+        }
+        assert!(!foreign("http://127.0.0.1:7443/import", &[own]));
+        for pairs in [
+            &[host, ("sec-fetch-site", "cross-site")][..],
+            &[host, ("sec-fetch-site", "same-site")],
+            &[host, own, ("sec-fetch-site", "cross-site")],
+            &[host, ("origin", "http://127.0.0.1:8080")],
+            &[host, ("origin", "http://127.0.0.1")],
+            &[host, ("origin", "https://evil.example")],
+            &[host, ("origin", "null")],
+            &[own],
+        ] {
+            assert!(foreign("/import", pairs), "{pairs:?}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! How an import ended.
+
+use leasewatch_core::id::clean_text;
+use leasewatch_core::time::Period;
+
+/// Problems that are kept with their reason; more are counted.
+const PROBLEMS_SHOWN: usize = 20;
+
+/// What an import did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportReport {
+    /// Public id of the node.
+    pub node: String,
+    /// Rows that were recorded.
+    pub rows: usize,
+    /// Rows that lie in time that is recorded already.
+    pub rows_covered: usize,
+    /// Rows that stand in the log more than once.
+    pub rows_repeated: usize,
+    /// Segments that the server acknowledged.
+    pub segments: u64,
+    /// GPUs in the log.
+    pub gpus: usize,
+    /// The cadence in use.
+    pub cadence_ms: u32,
+    /// First and last row of the log.
+    pub period: Option<Period>,
+    /// Columns that are not recorded.
+    pub columns_ignored: Vec<String>,
+    /// Lines that were not understood.
+    pub problems: Problems,
+}
+
+/// Lines that were not understood: the first with their reasons, and how many in all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Problems {
+    /// The first of them.
+    pub first: Vec<Problem>,
+    /// All of them.
+    pub count: usize,
+}
+
+/// Something in a log that was not imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong, with the text, made inert.
+    pub what: String,
+}
+
+impl Problems {
+    pub(crate) fn add(&mut self, line: usize, what: &str) {
+        self.count += 1;
+        if self.first.len() < PROBLEMS_SHOWN {
+            self.first.push(Problem { line, what: clean_text(what, 300) });
+        }
+    }
+
+    pub(crate) fn by_line(mut self) -> Self {
+        self.first.sort_by_key(|problem| problem.line);
+        self
+    }
+}
+
+impl std::fmt::Display for Problems {
+    /// One line for each that is kept, and how many more there are.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for Problem { line, what } in &self.first {
+            writeln!(f, "line {line}: {what}")?;
+        }
+        match self.count - self.first.len() {
+            0 => Ok(()),
+            more => writeln!(f, "and {more} more"),
+        }
+    }
+}
+
+/// Why an import did not happen, for who asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// Rows of data, and nobody said what the columns are.
+    NoHeader {
+        /// The row as it stands.
+        first_row: String,
+    },
+    /// The columns lack the time or the utilization.
+    Columns {
+        /// What they are.
+        found: String,
+    },
+    /// Several GPUs, and nothing says which row is whose.
+    GpusNotNamed,
+    /// It is the output of another tool, or of another call of this one.
+    OtherTool {
+        /// What it looks like.
+        found: String,
+        /// The command whose output can be imported.
+        instead: String,
+    },
+    /// There is no row in it.
+    Nothing(Problems),
+    /// A line is not understood, and the import was to be strict.
+    Strict(Problems),
+    /// The rows do not show how far apart they are.
+    Cadence,
+    /// The name of the node holds nothing that can be shown.
+    NodeName,
+    /// The server refuses, or something of its own failed; in words.
+    Refused(String),
+}
