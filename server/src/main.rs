@@ -87,6 +87,12 @@ struct Past {
     /// State directory of the node's agent. Its key and chain are made here, as the agent would.
     #[arg(long, value_name = "DIR")]
     state: PathBuf,
+    #[command(flatten)]
+    target: Target,
+}
+
+#[derive(Args)]
+struct Target {
     /// The tenant that the node belongs to.
     #[arg(long, value_name = "SLUG", default_value = "default")]
     tenant: Slug,
@@ -122,23 +128,8 @@ struct Log {
     /// Seconds between two rows of one GPU [default: the median in the log].
     #[arg(long, value_name = "S", value_parser = cadence)]
     cadence: Option<u32>,
-    /// The tenant that the node belongs to.
-    #[arg(long, value_name = "SLUG", default_value = "default")]
-    tenant: Slug,
-    /// The provider that the node is rented from.
-    #[arg(long, value_name = "SLUG", default_value = "default")]
-    provider: Slug,
-    /// The running server.
-    #[arg(
-        long,
-        env = "LEASEWATCH_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7443"
-    )]
-    server: String,
-    /// The server's certificate, for https: `tls/certificate.pem` in its data directory.
-    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
-    server_certificate: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
     /// Where the keys of imported nodes are kept [default: `imports` in the server's data
     /// directory].
     #[arg(long, value_name = "DIR")]
@@ -277,13 +268,16 @@ async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> a
         kind: Some(kind),
         file: arguments.file,
         node: arguments.node,
-        tenant: arguments.tenant,
-        provider: arguments.provider,
+        tenant: arguments.target.tenant,
+        provider: arguments.target.provider,
         zone: arguments.timezone,
         columns,
         cadence_ms: arguments.cadence,
         strict: arguments.strict,
-        server: server_address(&arguments.server, arguments.server_certificate.as_deref())?,
+        server: server_address(
+            &arguments.target.server,
+            arguments.target.server_certificate.as_deref(),
+        )?,
         key_dir: arguments.key_dir.unwrap_or_else(|| default_base_dir().join("imports")),
     };
     let progress = Progress::default();
@@ -298,9 +292,9 @@ async fn import_history(past: Past) -> anyhow::Result<()> {
         file: past.file,
         state_dir: past.state,
         node: past.node,
-        tenant: past.tenant,
-        provider: past.provider,
-        server: server_address(&past.server, past.server_certificate.as_deref())?,
+        tenant: past.target.tenant,
+        provider: past.target.provider,
+        server: server_address(&past.target.server, past.target.server_certificate.as_deref())?,
     };
     let progress = Progress::default();
     let report = watched(history::run(&request, &progress), &progress).await?;
@@ -312,7 +306,7 @@ async fn import_history(past: Past) -> anyhow::Result<()> {
     if report.segments_covered > 0 {
         println!("skipped {} segments that are recorded already", report.segments_covered);
     }
-    println!("{}/nodes/{node}", past.server.trim_end_matches('/'));
+    println!("{}/nodes/{node}", past.target.server.trim_end_matches('/'));
     Ok(())
 }
 

@@ -136,14 +136,7 @@ impl Recorder<'_> {
             origin: Origin::Imported,
             gpu_count: u16::try_from(gpus).map_err(|_| "too many gpus")?,
             previous,
-            // A log has one clock: its own.
-            clock: ClockState {
-                anchor_wall: period.start,
-                anchor_boot_ms: period.start.0,
-                offset_ms: None,
-                bound_ms: None,
-                source: ClockSource::Unknown,
-            },
+            clock: log_clock(period.start),
             checkpoint: None,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             agent_digest: None,
@@ -209,6 +202,17 @@ impl Recorder<'_> {
             clock_source: "imported".to_owned(),
         };
         Event::new(at, None, kind)
+    }
+}
+
+/// A log has one clock: its own.
+pub(super) fn log_clock(at: Timestamp) -> ClockState {
+    ClockState {
+        anchor_wall: at,
+        anchor_boot_ms: at.0,
+        offset_ms: None,
+        bound_ms: None,
+        source: ClockSource::Unknown,
     }
 }
 

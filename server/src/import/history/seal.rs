@@ -3,7 +3,7 @@
 //! An `agent_started` in the log begins an epoch, and names the life of the host that it is of.
 
 use ed25519_dalek::SigningKey;
-use leasewatch_core::evidence::chain::{ClockSource, ClockState, HeadDraft, SealedSegment, seal};
+use leasewatch_core::evidence::chain::{HeadDraft, SealedSegment, seal};
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug};
 use leasewatch_core::segment::{Block, EventKind, EventsBlock, Origin};
 use leasewatch_core::time::{Period, Timestamp};
@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::line::{Lines, Part};
 use super::named;
 use crate::import::ImportError;
+use crate::import::recorder::log_clock;
 
 /// Who records, and where in the chain.
 pub(super) struct Sealer {
@@ -118,14 +119,7 @@ impl Sealer {
             origin: Origin::Simulated,
             gpu_count: part.gpu_count,
             previous,
-            // A log has one clock: its own.
-            clock: ClockState {
-                anchor_wall: period.start,
-                anchor_boot_ms: period.start.0,
-                offset_ms: None,
-                bound_ms: None,
-                source: ClockSource::Unknown,
-            },
+            clock: log_clock(period.start),
             checkpoint: None,
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             agent_digest: None,
