@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use rustix::time::{ClockId, clock_gettime};
+
 /// Results of the same measurement, repeated.
 #[derive(Debug, Clone, Default)]
 pub struct Runs(Vec<f64>);
@@ -103,6 +105,14 @@ pub fn real(count: impl TryInto<u32> + Copy + Into<u64>) -> f64 {
 #[must_use]
 pub fn length(count: usize) -> f64 {
     real(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
+/// Processor time of this thread: what a step costs, whoever else runs on the machine.
+#[must_use]
+pub fn thread_cpu_s() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let since = std::time::Duration::try_from(time).unwrap_or_default();
+    since.as_secs_f64()
 }
 
 #[cfg(test)]

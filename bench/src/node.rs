@@ -18,6 +18,8 @@ use crate::data::{self, NodeSamples};
 pub const TENANT: &str = "demo";
 /// What the agent's program would say of itself.
 const VERSION: &str = "0.1.0";
+/// When every simulated host was booted: the boot clock runs on from segment to segment.
+const BOOTED_AT: Timestamp = Timestamp(1_700_000_000_000);
 const LIFE_UNIT: LifeUnitId = LifeUnitId([4; 16]);
 
 /// A node and the end of its chain.
@@ -206,7 +208,7 @@ impl BenchNode {
             previous,
             clock: ClockState {
                 anchor_wall: end,
-                anchor_boot_ms: 7_200_000 + end.since(start),
+                anchor_boot_ms: end.since(BOOTED_AT),
                 offset_ms: Some(0),
                 bound_ms: Some(1),
                 source: ClockSource::Ntp,

@@ -131,16 +131,14 @@ async fn blocks(
     places: &[Place],
 ) -> anyhow::Result<BlocksOf> {
     let mut found = BlocksOf::new();
-    for place in places {
-        let rank = match place {
+    for block in segment::blocks_of(tx, key, places, heads).await? {
+        let rank = match block.place {
             Place::Slot(_) => 0,
             Place::Host => 1,
             Place::Events => 2,
         };
-        for block in segment::blocks_of(tx, key, *place, heads).await? {
-            let of_segment = found.entry((block.chain, block.sequence)).or_default();
-            of_segment.push(((rank, block.gpu.clone()), block));
-        }
+        let of_segment = found.entry((block.chain, block.sequence)).or_default();
+        of_segment.push(((rank, block.gpu.clone()), block));
     }
     for blocks in found.values_mut() {
         blocks.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -119,6 +119,31 @@ pub struct Explanation {
     pub cause: GapCause,
 }
 
+/// Explanations, for gaps that are asked about in the order of time. Each is looked at while it can
+/// hold, so that many gaps with many explanations stay cheap.
+pub(super) struct Explanations {
+    /// By start.
+    sorted: std::iter::Peekable<std::vec::IntoIter<Explanation>>,
+    /// Those that have begun and may not have ended.
+    holding: Vec<Explanation>,
+}
+
+impl Explanations {
+    pub(super) fn new(mut list: Vec<Explanation>) -> Self {
+        list.sort_by_key(|explanation| explanation.period.start);
+        Self { sorted: list.into_iter().peekable(), holding: Vec::new() }
+    }
+
+    /// Those that hold at some time of `gap`. It begins no earlier than the one before it.
+    pub(super) fn near(&mut self, gap: Period) -> &[Explanation] {
+        while let Some(next) = self.sorted.next_if(|next| next.period.start < gap.end) {
+            self.holding.push(next);
+        }
+        self.holding.retain(|holding| holding.period.end > gap.start);
+        &self.holding
+    }
+}
+
 /// Cuts `gap` into stretches, each with the cause of highest precedence that holds there.
 pub(super) fn classify(gap: Period, explanations: &[Explanation]) -> Vec<Explanation> {
     let near: Vec<Explanation> = explanations

@@ -63,7 +63,7 @@ impl<'a> Resolved<'a> {
         explained.extend(replacements(&stretches));
         let absences = absences(input, &runs, &claims);
         let owned = present(input, owned_periods(input, &stretches), &absences);
-        let pieces = pieces(&owned, &stretches, &explained);
+        let pieces = pieces(&owned, &stretches, explained);
         Self { runs, claims, contested, owned, pieces }
     }
 }

@@ -6,7 +6,7 @@
 use crate::id::GpuUuid;
 use crate::time::Period;
 
-use super::gap::{Explanation, GapCause, classify};
+use super::gap::{Explanation, Explanations, GapCause, classify};
 use super::track::{Cell, Stretch};
 
 /// A stretch of a slot's enrolled time that holds one thing.
@@ -35,9 +35,10 @@ pub enum Content {
 pub(super) fn pieces<'a>(
     owned: &[(&'a GpuUuid, Period)],
     stretches: &[Stretch<'a>],
-    explained: &[Explanation],
+    explained: Vec<Explanation>,
 ) -> Vec<Piece<'a>> {
-    let mut out = Vec::new();
+    let mut explained = Explanations::new(explained);
+    let mut out = Vec::with_capacity(stretches.len());
     for (gpu, period) in owned {
         let mut at = period.start;
         let first = stretches.partition_point(|s| s.period.end <= period.start);
@@ -49,7 +50,7 @@ pub(super) fn pieces<'a>(
             if part.is_empty() {
                 continue;
             }
-            push_gap(&mut out, gpu, Period::new(at, part.start), explained);
+            push_gap(&mut out, gpu, Period::new(at, part.start), &mut explained);
             let (content, flagged) = match stretch.cell {
                 Cell::Busy(percent) => (Content::Busy(percent), stretch.flagged),
                 Cell::Gap(cause) => (Content::Gap(cause), false),
@@ -57,7 +58,7 @@ pub(super) fn pieces<'a>(
             out.push(Piece { period: part, gpu, content, flagged });
             at = part.end;
         }
-        push_gap(&mut out, gpu, Period::new(at, period.end), explained);
+        push_gap(&mut out, gpu, Period::new(at, period.end), &mut explained);
     }
     out
 }
@@ -66,12 +67,12 @@ fn push_gap<'a>(
     out: &mut Vec<Piece<'a>>,
     gpu: &'a GpuUuid,
     gap: Period,
-    explained: &[Explanation],
+    explained: &mut Explanations,
 ) {
     if gap.is_empty() {
         return;
     }
-    out.extend(classify(gap, explained).into_iter().map(|part| Piece {
+    out.extend(classify(gap, explained.near(gap)).into_iter().map(|part| Piece {
         period: part.period,
         gpu,
         content: Content::Gap(part.cause),

@@ -17,6 +17,7 @@ mod batch;
 mod hours;
 mod place;
 mod put;
+mod rows;
 
 use std::sync::Arc;
 use std::time::Duration;

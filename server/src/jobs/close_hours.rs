@@ -71,9 +71,9 @@ async fn enqueue(jobs: &Jobs, walk: &mut Walk) -> Result<u64, StoreError> {
     }
     let before = now.plus_ms(-SEAL_AFTER_MS).hour();
     let due = hour::due_to_seal(&mut tx, before, walk.sealed_to, SEAL_LIMIT).await?;
-    for (key, hour) in &due {
-        hour_work::add(&mut tx, *key, &[*hour], WorkReason::Again).await?;
-        added += 1;
+    if !due.is_empty() {
+        hour_work::add(&mut tx, &due, WorkReason::Again).await?;
+        added += u64::try_from(due.len()).unwrap_or(u64::MAX);
     }
     tx.commit().await?;
     walk.ended = Some(last);
@@ -120,7 +120,7 @@ async fn close_one(jobs: &Jobs, key: NodeKey, hour: Hour) -> Result<u64, StoreEr
     let id = row.id;
     let outcome = close(&mut tx, row, hour, jobs.clock.now()).await?;
     if outcome.wait {
-        hour_work::add(&mut tx, key, &[hour], WorkReason::Again).await?;
+        hour_work::add(&mut tx, &[(key, hour)], WorkReason::Again).await?;
     }
     tx.commit().await?;
     if outcome.written > 0 {
@@ -146,88 +146,98 @@ async fn close(
         last.head.period.end > hour.end() || now.since(last.received_at) >= SETTLED_AFTER_MS
     });
     let loaded = hour::around(tx, row, hour, None).await?;
-    let mut outcome = Outcome::default();
-    for slot in loaded.meter(loaded.enrolled(now)) {
-        write_slot(tx, &loaded, &slot, (now, settled), &mut outcome).await?;
-    }
-    Ok(outcome)
+    let metered = loaded.meter(loaded.enrolled(now));
+    write(tx, &loaded, metered, (now, settled)).await
 }
 
-/// Writes what changed of one slot, and takes back what later data showed to be wrong: a GPU that
-/// never sat there in this hour. A provisional record of it goes; a sealed one gets a revision of
-/// nothing, so that the rows of a slot always add up to its enrolled time.
-async fn write_slot(
+/// A record that an hour should have.
+struct Wanted {
+    slot: SlotNo,
+    record: HourRecord,
+    profile: HourProfile,
+}
+
+/// Writes what changed, and takes back what later data showed to be wrong: a GPU that never sat in
+/// a slot in this hour. A provisional record of it goes; a sealed one gets a revision of nothing,
+/// so that the rows of a slot always add up to its enrolled time.
+async fn write(
     tx: &mut Tx,
     loaded: &NodeHour,
-    slot: &MeteredSlot,
+    metered: Vec<MeteredSlot>,
     (now, settled): (Timestamp, bool),
-    outcome: &mut Outcome,
-) -> Result<(), StoreError> {
+) -> Result<Outcome, StoreError> {
     let (key, hour) = (loaded.node().key, loaded.hour());
-    let stored = hour::current(tx, key, slot.slot, hour).await?;
-    let is_present = |row: &HourRow| slot.records.iter().any(|(r, _)| r.gpu == row.record.gpu);
-    let displaced: Vec<(HourRecord, HourProfile)> = stored
-        .iter()
-        .filter(|row| row.state == HourState::Sealed && !is_present(row))
-        .map(|row| HourRecord::empty(hour, row.record.gpu.clone(), loaded.node().origin))
-        .map(|record| (record, HourProfile::empty()))
-        .collect();
-    for (record, profile) in slot.records.iter().chain(&displaced) {
-        let row = stored.iter().find(|row| row.record.gpu == record.gpu);
+    let slots: Vec<SlotNo> = metered.iter().map(|slot| slot.slot).collect();
+    let stored = hour::current(tx, key, &slots, hour).await?;
+    let mut wanted: Vec<Wanted> = metered.into_iter().flat_map(wanted_of).collect();
+    let is_wanted = |row: &HourRow, wanted: &[Wanted]| {
+        wanted.iter().any(|of| (of.slot, &of.record.gpu) == (row.slot, &row.record.gpu))
+    };
+    let (displaced, _): (Vec<&HourRow>, Vec<_>) =
+        stored.iter().partition(|row| !is_wanted(row, &wanted));
+    for row in &displaced {
+        let (slot, gpu) = (row.slot, row.record.gpu.clone());
+        if row.state == HourState::Sealed {
+            let record = HourRecord::empty(hour, gpu, loaded.node().origin);
+            wanted.push(Wanted { slot, record, profile: HourProfile::empty() });
+        }
+    }
+    let (mut outcome, mut new) = (Outcome::default(), Vec::new());
+    for wanted in &wanted {
+        let of = (wanted.slot, &wanted.record.gpu);
+        let row = stored.iter().find(|row| (row.slot, &row.record.gpu) == of);
         let current = row.map(|row| Current {
             state: row.state,
             revision: row.revision,
             record: &row.record,
         });
-        match decide(current, record, hour, now, settled) {
+        match decide(current, &wanted.record, hour, now, settled) {
             Write::Keep => {}
             Write::Wait => outcome.wait = true,
             Write::Put { state, revision } => {
-                let new = Put { loaded, slot: slot.slot, row, now };
-                new.put(tx, (state, revision), (record, profile)).await?;
-                outcome.written += 1;
+                new.push(new_hour(loaded.node(), wanted, row, (state, revision, now)));
             }
         }
     }
-    let present: Vec<_> = slot.records.iter().map(|(record, _)| record.gpu.clone()).collect();
-    hour::remove_provisional_except(tx, key, slot.slot, hour, &present).await
+    if !new.is_empty() {
+        hour::put(tx, &new).await?;
+    }
+    let gone = displaced.iter().filter(|row| row.state == HourState::Provisional);
+    let gone: Vec<_> = gone.map(|row| (row.slot, &row.record.gpu)).collect();
+    if !gone.is_empty() {
+        hour::remove_provisional(tx, key, hour, &gone).await?;
+    }
+    outcome.written = u64::try_from(new.len()).unwrap_or(u64::MAX);
+    Ok(outcome)
 }
 
-/// Where a record is put.
-struct Put<'a> {
-    loaded: &'a NodeHour,
-    slot: SlotNo,
-    /// What is stored of it.
-    row: Option<&'a HourRow>,
-    now: Timestamp,
+fn wanted_of(metered: MeteredSlot) -> impl Iterator<Item = Wanted> {
+    let slot = metered.slot;
+    metered.records.into_iter().map(move |(record, profile)| Wanted { slot, record, profile })
 }
 
-impl Put<'_> {
-    async fn put(
-        &self,
-        tx: &mut Tx,
-        (state, revision): (HourState, u32),
-        (record, profile): (&HourRecord, &HourProfile),
-    ) -> Result<(), StoreError> {
-        // A replaced revision keeps its predecessor; a new one follows the stored one.
-        let previous = self.row.and_then(|row| match row.revision < revision {
-            true => Some(row.hash),
-            false => row.previous,
-        });
-        let node = self.loaded.node();
-        let hash = statement_hash(node, self.slot, record, (revision, previous));
-        let new = NewHour {
-            node: node.key,
-            slot: self.slot,
-            revision,
-            state,
-            record,
-            profile,
-            hash,
-            previous,
-            written_at: self.now,
-        };
-        hour::put(tx, &new).await
+fn new_hour<'a>(
+    node: &node::NodeRow,
+    wanted: &'a Wanted,
+    row: Option<&HourRow>,
+    (state, revision, now): (HourState, u32, Timestamp),
+) -> NewHour<'a> {
+    // A replaced revision keeps its predecessor; a new one follows the stored one.
+    let previous = row.and_then(|row| match row.revision < revision {
+        true => Some(row.hash),
+        false => row.previous,
+    });
+    let Wanted { slot, record, profile } = wanted;
+    NewHour {
+        node: node.key,
+        slot: *slot,
+        revision,
+        state,
+        record,
+        profile,
+        hash: statement_hash(node, *slot, record, (revision, previous)),
+        previous,
+        written_at: now,
     }
 }
 

@@ -53,23 +53,66 @@ pub struct CursorStep {
     pub period: Period,
 }
 
-/// Reads a chain and holds it until the transaction ends, so that nobody else moves its cursor.
-/// Scope: ingest.
+/// Reads chains and holds their nodes until the transaction ends, so that nobody else moves a
+/// cursor; one row for each key, in their order. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn lock(tx: &mut Tx, key: NodeKey, chain: ChainId) -> Result<ChainRow, StoreError> {
-    let (tenant, node) = key.columns();
-    // The node's row first: it also serialises the start and the first segment of a chain, which
-    // has no cursor to lock yet, and slots, which are numbered per node.
+pub async fn lock(tx: &mut Tx, keys: &[(NodeKey, ChainId)]) -> Result<Vec<ChainRow>, StoreError> {
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) = keys.iter().map(|(key, _)| key.columns()).unzip();
+    let chains: Vec<&[u8]> = keys.iter().map(|(_, chain)| &chain.0[..]).collect();
+    // The nodes' rows, in one order for everybody, so that two writers never wait for each other
+    // in a circle: they also serialise the start and the first segment of a chain, which has no
+    // cursor to lock yet, and slots, which are numbered per node. Cursors are read by a statement
+    // of their own: this one sees them as they were before it waited.
     sqlx::query!(
-        "select node_id from node where tenant_id = $1 and node_id = $2 for no key update",
-        tenant,
-        node
+        "select n.node_id from node n
+        where (n.tenant_id, n.node_id) in (select * from unnest($1::int[], $2::int[]))
+        order by n.tenant_id, n.node_id for no key update of n",
+        &tenants,
+        &nodes
     )
-    .fetch_optional(tx.connection())
+    .fetch_all(tx.connection())
     .await?;
-    read(tx, key, chain).await
+    let rows = sqlx::query!(
+        r#"select c.sequence as "sequence?", c.head_hash as "head_hash?", c.first_at as "first_at?",
+            c.ended_at as "ended_at?", s.statement as "statement?"
+        from unnest($1::int[], $2::int[], $3::bytea[])
+            with ordinality as k (tenant_id, node_id, chain_id, place)
+        left join chain_cursor c using (tenant_id, node_id, chain_id)
+        left join chain_start s on c.sequence is null and s.tenant_id = k.tenant_id
+            and s.node_id = k.node_id and s.chain_id = k.chain_id
+        order by k.place"#,
+        &tenants,
+        &nodes,
+        &chains as &[&[u8]]
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    rows.into_iter()
+        .map(|row| {
+            let cursor = (row.sequence, row.head_hash, row.first_at, row.ended_at);
+            let cursor = match cursor {
+                (Some(sequence), Some(hash), Some(first_at), Some(ended_at)) => {
+                    Some(cursor_row((sequence, &hash), (first_at, ended_at))?)
+                }
+                _ => None,
+            };
+            Ok(ChainRow { cursor, start: row.statement.as_deref().map(leaf_hash) })
+        })
+        .collect()
+}
+
+fn cursor_row(
+    (sequence, hash): (i64, &[u8]),
+    (first_at, ended_at): (i64, i64),
+) -> Result<CursorRow, StoreError> {
+    Ok(CursorRow {
+        sequence: Sequence(Column("chain_cursor", "sequence").number(sequence)?),
+        head_hash: Hash(Column("chain_cursor", "head_hash").array(hash)?),
+        first_at: Timestamp(first_at),
+        ended_at: Timestamp(ended_at),
+    })
 }
 
 /// Reads a chain without a lock.
@@ -222,43 +265,41 @@ pub async fn cursor(
     )
     .fetch_optional(tx.connection())
     .await?;
-    row.map(|row| {
-        Ok(CursorRow {
-            sequence: Sequence(Column("chain_cursor", "sequence").number(row.sequence)?),
-            head_hash: Hash(Column("chain_cursor", "head_hash").array(&row.head_hash)?),
-            first_at: Timestamp(row.first_at),
-            ended_at: Timestamp(row.ended_at),
-        })
-    })
-    .transpose()
+    row.map(|row| cursor_row((row.sequence, &row.head_hash), (row.first_at, row.ended_at)))
+        .transpose()
 }
 
-/// Moves a cursor forward, or makes it. A step that is not forward changes nothing. Scope: ingest,
-/// after [`lock`].
+/// Moves cursors forward, or makes them, each at most once in one call. A step that is not forward
+/// changes nothing. Scope: ingest, after [`lock`].
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn advance_cursor(
+pub async fn advance(
     tx: &mut Tx,
-    key: NodeKey,
-    chain: ChainId,
-    step: CursorStep,
+    steps: &[(NodeKey, ChainId, CursorStep)],
 ) -> Result<(), StoreError> {
-    let (tenant, node) = key.columns();
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) =
+        steps.iter().map(|(key, ..)| key.columns()).unzip();
+    let chains: Vec<&[u8]> = steps.iter().map(|(_, chain, _)| &chain.0[..]).collect();
+    let sequences = steps.iter().map(|(.., step)| sequence_column(step.sequence));
+    let hashes: Vec<&[u8]> = steps.iter().map(|(.., step)| &step.head_hash.0[..]).collect();
+    let starts: Vec<i64> = steps.iter().map(|(.., step)| step.period.start.0).collect();
+    let ends: Vec<i64> = steps.iter().map(|(.., step)| step.period.end.0).collect();
     sqlx::query!(
         "insert into chain_cursor (tenant_id, node_id, chain_id, sequence, head_hash, first_at, ended_at)
-        values ($1, $2, $3, $4, $5, $6, $7)
+        select * from unnest($1::int[], $2::int[], $3::bytea[], $4::bigint[], $5::bytea[],
+            $6::bigint[], $7::bigint[])
         on conflict (tenant_id, node_id, chain_id) do update set
             sequence = excluded.sequence, head_hash = excluded.head_hash,
             ended_at = greatest(chain_cursor.ended_at, excluded.ended_at)
         where chain_cursor.sequence < excluded.sequence",
-        tenant,
-        node,
-        &chain.0,
-        sequence_column(step.sequence)?,
-        &step.head_hash.0,
-        step.period.start.0,
-        step.period.end.0
+        &tenants,
+        &nodes,
+        &chains as &[&[u8]],
+        &sequences.collect::<Result<Vec<_>, _>>()?,
+        &hashes as &[&[u8]],
+        &starts,
+        &ends
     )
     .execute(tx.connection())
     .await?;

@@ -50,35 +50,53 @@ impl TryFrom<Row> for EventRow {
     }
 }
 
-/// Stores the events of one segment, in their order. Scope: ingest.
+/// Events to store, and the segment that carried them.
+#[derive(Debug, Clone, Copy)]
+pub struct NewEvents<'a> {
+    /// Whose they are.
+    pub node: NodeKey,
+    /// The segment.
+    pub chain: ChainId,
+    /// See `chain`.
+    pub sequence: Sequence,
+    /// In their order within the segment.
+    pub events: &'a [Event],
+}
+
+/// Stores the events of segments, of any nodes, in one statement. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError::NoPartition`] for a time that nobody ensured.
-pub async fn insert_many(
-    tx: &mut Tx,
-    key: NodeKey,
-    (chain, sequence): (ChainId, Sequence),
-    events: &[Event],
-) -> Result<(), StoreError> {
-    if events.is_empty() {
+pub async fn insert(tx: &mut Tx, new: &[NewEvents<'_>]) -> Result<(), StoreError> {
+    let each = || {
+        let events = |new: &NewEvents<'_>| new.events.len();
+        new.iter().flat_map(move |new| (0..events(new)).zip(new.events).map(move |e| (new, e)))
+    };
+    if each().next().is_none() {
         return Ok(());
     }
-    let (tenant, node) = key.columns();
-    let at: Vec<i64> = events.iter().map(|event| event.at.0).collect();
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) = each().map(|(new, _)| new.node.columns()).unzip();
+    let chains: Vec<&[u8]> = each().map(|(new, _)| &new.chain.0[..]).collect();
+    let sequences = each().map(|(new, _)| sequence_column(new.sequence));
+    let at: Vec<i64> = each().map(|(_, (_, event))| event.at.0).collect();
+    let ordinals = each().map(|(_, (ordinal, _))| fitted::<_, i32>(ordinal, "number of events"));
     let gpus: Vec<Option<&str>> =
-        events.iter().map(|event| event.gpu.as_ref().map(GpuUuid::as_str)).collect();
-    let kinds: Vec<&str> = events.iter().map(|event| event.kind.name()).collect();
-    let bodies = events.iter().map(to_json).collect::<Result<Vec<_>, _>>()?;
+        each().map(|(_, (_, event))| event.gpu.as_ref().map(GpuUuid::as_str)).collect();
+    let kinds: Vec<&str> = each().map(|(_, (_, event))| event.kind.name()).collect();
+    let bodies = each().map(|(_, (_, event))| to_json(event)).collect::<Result<Vec<_>, _>>()?;
     sqlx::query!(
         "insert into event (tenant_id, node_id, chain_id, sequence, at, ordinal, gpu_uuid, kind, body)
-        select $1, $2, $3, $4, e.at, e.ordinal - 1, e.gpu_uuid, e.kind, e.body::json
-        from unnest($5::bigint[], $6::text[], $7::text[], $8::text[])
-            with ordinality as e (at, gpu_uuid, kind, body, ordinal)",
-        tenant,
-        node,
-        &chain.0,
-        sequence_column(sequence)?,
+        select e.tenant_id, e.node_id, e.chain_id, e.sequence, e.at, e.ordinal, e.gpu_uuid, e.kind,
+            e.body::json
+        from unnest($1::int[], $2::int[], $3::bytea[], $4::bigint[], $5::bigint[], $6::int[],
+            $7::text[], $8::text[], $9::text[])
+            as e (tenant_id, node_id, chain_id, sequence, at, ordinal, gpu_uuid, kind, body)",
+        &tenants,
+        &nodes,
+        &chains as &[&[u8]],
+        &sequences.collect::<Result<Vec<_>, _>>()?,
         &at,
+        &ordinals.collect::<Result<Vec<_>, _>>()?,
         &gpus as &[Option<&str>],
         &kinds as &[&str],
         &bodies

@@ -31,28 +31,46 @@ pub struct GpuRow {
     pub last_seen_at: Timestamp,
 }
 
-/// Notes that a GPU, or a slice, was seen in a slot. An older sight than the last one changes
-/// nothing. Scope: ingest.
+/// A GPU, or a slice of one, as it was seen in a slot.
+#[derive(Debug, Clone, Copy)]
+pub struct Sight<'a> {
+    /// On which node.
+    pub node: NodeKey,
+    /// Which.
+    pub uuid: &'a GpuUuid,
+    /// In which slot.
+    pub slot: SlotNo,
+    /// What it is a slice of.
+    pub partition: Option<&'a Partition>,
+    /// For the first and the last time, by the node's clock.
+    pub first_at: Timestamp,
+    /// See `first_at`.
+    pub last_at: Timestamp,
+}
+
+/// Notes that GPUs and slices were seen, each at most once in one call. A sight that is older than
+/// the last one changes no slot. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError::Constraint`] for a slot that is not bound.
-pub async fn see(
-    tx: &mut Tx,
-    key: NodeKey,
-    slot: SlotNo,
-    (uuid, partition): (&GpuUuid, Option<&Partition>),
-    at: Timestamp,
-) -> Result<(), StoreError> {
-    let (tenant, node) = key.columns();
-    let share = partition.map(|of| (of.parent.as_str(), of.slices.into(), of.slices_of.into()));
-    let (parent, slices, slices_of): (Option<&str>, Option<i16>, Option<i16>) = match share {
-        Some((parent, slices, slices_of)) => (Some(parent), Some(slices), Some(slices_of)),
-        None => (None, None, None),
-    };
+pub async fn see(tx: &mut Tx, sights: &[Sight<'_>]) -> Result<(), StoreError> {
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) =
+        sights.iter().map(|sight| sight.node.columns()).unzip();
+    let uuids: Vec<&str> = sights.iter().map(|sight| sight.uuid.as_str()).collect();
+    let slots = sights.iter().map(|sight| slot_column(sight.slot));
+    let first: Vec<i64> = sights.iter().map(|sight| sight.first_at.0).collect();
+    let last: Vec<i64> = sights.iter().map(|sight| sight.last_at.0).collect();
+    let partitions = || sights.iter().map(|sight| sight.partition);
+    let parents: Vec<Option<&str>> =
+        partitions().map(|of| of.map(|of| of.parent.as_str())).collect();
+    let slices: Vec<Option<i16>> = partitions().map(|of| of.map(|of| of.slices.into())).collect();
+    let slices_of: Vec<Option<i16>> =
+        partitions().map(|of| of.map(|of| of.slices_of.into())).collect();
     sqlx::query!(
         "insert into gpu (tenant_id, node_id, uuid, slot_no, first_seen_at, last_seen_at, parent_uuid,
             slices, slices_of)
-        values ($1, $2, $3, $4, $5, $5, $6, $7, $8)
+        select * from unnest($1::int[], $2::int[], $3::text[], $4::smallint[], $5::bigint[],
+            $6::bigint[], $7::text[], $8::smallint[], $9::smallint[])
         on conflict (tenant_id, node_id, uuid) do update set
             (slot_no, parent_uuid, slices, slices_of) = (select
                 case when later then excluded.slot_no else gpu.slot_no end,
@@ -62,14 +80,15 @@ pub async fn see(
                 from (select excluded.last_seen_at >= gpu.last_seen_at as later) as sight),
             first_seen_at = least(gpu.first_seen_at, excluded.first_seen_at),
             last_seen_at = greatest(gpu.last_seen_at, excluded.last_seen_at)",
-        tenant,
-        node,
-        uuid.as_str(),
-        slot_column(slot)?,
-        at.0,
-        parent,
-        slices,
-        slices_of
+        &tenants,
+        &nodes,
+        &uuids as &[&str],
+        &slots.collect::<Result<Vec<_>, _>>()?,
+        &first,
+        &last,
+        &parents as &[Option<&str>],
+        &slices as &[Option<i16>],
+        &slices_of as &[Option<i16>]
     )
     .execute(tx.connection())
     .await?;

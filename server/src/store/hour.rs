@@ -42,89 +42,129 @@ pub struct NewHour<'a> {
     pub written_at: Timestamp,
 }
 
-/// Writes a revision, in place of a provisional one with the same number. Scope: worker.
+/// Writes revisions, each in place of a provisional one with the same number, and each at most once
+/// in one call. Scope: worker.
 ///
 /// # Errors
-/// [`StoreError::Sealed`] when that revision is sealed; [`StoreError::NoPartition`] for a month
-/// that nobody ensured.
-pub async fn put(tx: &mut Tx, new: &NewHour<'_>) -> Result<(), StoreError> {
-    let (tenant, node) = new.node.columns();
-    let record = new.record;
+/// [`StoreError::Sealed`] when a revision is sealed; [`StoreError::NoPartition`] for a month that
+/// nobody ensured.
+pub async fn put(tx: &mut Tx, new: &[NewHour<'_>]) -> Result<(), StoreError> {
+    let keys = Keys::of(new)?;
+    let revisions = new.iter().map(|new| fitted::<_, i32>(new.revision, "revision"));
+    let states = new.iter().map(|new| state_column(new.state));
+    let records = || new.iter().map(|new| new.record);
+    let origins: Vec<&str> = records().map(|record| record.origin.name()).collect();
+    let enrolled = records().map(|record| fitted::<_, i32>(record.enrolled_ms, "enrolled time"));
+    let measured = records().map(|record| fitted::<_, i32>(record.measured_ms(), "measured time"));
+    let busy: Vec<i64> = records().map(|record| record.histogram.busy_pct_ms()).collect();
+    let bodies: Vec<Vec<u8>> = records().map(HourRecord::pack).collect();
+    let hashes: Vec<&[u8]> = new.iter().map(|new| &new.hash.0[..]).collect();
+    let previous = new.iter().map(|new| new.previous.as_ref().map(|hash| &hash.0[..]));
+    let written: Vec<i64> = new.iter().map(|new| new.written_at.0).collect();
     sqlx::query!(
         "insert into hour_record (tenant_id, node_id, slot_no, hour, gpu_uuid, revision, state, origin,
             enrolled_ms, measured_ms, busy_pct_ms, body, hash, previous_hash, written_at)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+        select * from unnest($1::int[], $2::int[], $3::smallint[], $4::int[], $5::text[], $6::int[],
+            $7::smallint[], $8::text[], $9::int[], $10::int[], $11::bigint[], $12::bytea[],
+            $13::bytea[], $14::bytea[], $15::bigint[])
         on conflict (tenant_id, node_id, slot_no, hour, gpu_uuid, revision) do update set
             state = excluded.state, origin = excluded.origin, enrolled_ms = excluded.enrolled_ms,
             measured_ms = excluded.measured_ms, busy_pct_ms = excluded.busy_pct_ms,
             body = excluded.body, hash = excluded.hash, previous_hash = excluded.previous_hash,
             written_at = excluded.written_at",
-        tenant,
-        node,
-        slot_column(new.slot)?,
-        hour_column(record.hour)?,
-        record.gpu.as_str(),
-        fitted::<_, i32>(new.revision, "revision")?,
-        state_column(new.state)?,
-        record.origin.name(),
-        fitted::<_, i32>(record.enrolled_ms, "enrolled time")?,
-        fitted::<_, i32>(record.measured_ms(), "measured time")?,
-        record.histogram.busy_pct_ms(),
-        record.pack(),
-        &new.hash.0,
-        new.previous.as_ref().map(|hash| &hash.0[..]),
-        new.written_at.0
+        &keys.tenants,
+        &keys.nodes,
+        &keys.slots,
+        &keys.hours,
+        &keys.gpus as &[&str],
+        &revisions.collect::<Result<Vec<_>, _>>()?,
+        &states.collect::<Result<Vec<_>, _>>()?,
+        &origins as &[&str],
+        &enrolled.collect::<Result<Vec<_>, _>>()?,
+        &measured.collect::<Result<Vec<_>, _>>()?,
+        &busy,
+        &bodies,
+        &hashes as &[&[u8]],
+        &previous.collect::<Vec<_>>() as &[Option<&[u8]>],
+        &written
     )
     .execute(tx.connection())
     .await?;
-    put_profile(tx, new).await
+    put_profiles(tx, &keys, new).await
 }
 
-async fn put_profile(tx: &mut Tx, new: &NewHour<'_>) -> Result<(), StoreError> {
-    let (tenant, node) = new.node.columns();
+/// What leads the keys of records and profiles.
+struct Keys<'a> {
+    tenants: Vec<i32>,
+    nodes: Vec<i32>,
+    slots: Vec<i16>,
+    hours: Vec<i32>,
+    gpus: Vec<&'a str>,
+}
+
+impl<'a> Keys<'a> {
+    fn of(new: &'a [NewHour<'_>]) -> Result<Self, StoreError> {
+        let (tenants, nodes) = new.iter().map(|new| new.node.columns()).unzip();
+        let slots = new.iter().map(|new| slot_column(new.slot));
+        let hours = new.iter().map(|new| hour_column(new.record.hour));
+        Ok(Self {
+            tenants,
+            nodes,
+            slots: slots.collect::<Result<_, _>>()?,
+            hours: hours.collect::<Result<_, _>>()?,
+            gpus: new.iter().map(|new| new.record.gpu.as_str()).collect(),
+        })
+    }
+}
+
+async fn put_profiles(tx: &mut Tx, keys: &Keys<'_>, new: &[NewHour<'_>]) -> Result<(), StoreError> {
+    let bodies: Vec<Vec<u8>> = new.iter().map(|new| new.profile.pack()).collect();
     sqlx::query!(
         "insert into hour_profile (tenant_id, node_id, slot_no, hour, gpu_uuid, body)
-        values ($1, $2, $3, $4, $5, $6)
+        select * from unnest($1::int[], $2::int[], $3::smallint[], $4::int[], $5::text[], $6::bytea[])
         on conflict (tenant_id, node_id, slot_no, hour, gpu_uuid) do update set body = excluded.body",
-        tenant,
-        node,
-        slot_column(new.slot)?,
-        hour_column(new.record.hour)?,
-        new.record.gpu.as_str(),
-        new.profile.pack()
+        &keys.tenants,
+        &keys.nodes,
+        &keys.slots,
+        &keys.hours,
+        &keys.gpus as &[&str],
+        &bodies
     )
     .execute(tx.connection())
     .await?;
     Ok(())
 }
 
-/// Removes the provisional records of a slot and hour whose GPU is not among `present`: later data
-/// showed that it never sat there. Sealed ones stay. Scope: worker.
+/// Removes provisional records of GPUs that later data showed never to have sat in their slot in
+/// this hour. Sealed ones stay. Scope: worker.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn remove_provisional_except(
+pub async fn remove_provisional(
     tx: &mut Tx,
     key: NodeKey,
-    slot: SlotNo,
     hour: Hour,
-    present: &[GpuUuid],
+    displaced: &[(SlotNo, &GpuUuid)],
 ) -> Result<(), StoreError> {
     let (tenant, node) = key.columns();
-    let present: Vec<&str> = present.iter().map(GpuUuid::as_str).collect();
+    let slots = displaced.iter().map(|(slot, _)| slot_column(*slot));
+    let gpus: Vec<&str> = displaced.iter().map(|(_, gpu)| gpu.as_str()).collect();
     sqlx::query!(
         "with gone as (
-            delete from hour_record where tenant_id = $1 and node_id = $2 and slot_no = $3
-                and hour = $4 and state = 1 and gpu_uuid <> all ($5::text[])
-            returning gpu_uuid
+            delete from hour_record r
+            using unnest($3::smallint[], $4::text[]) as d (slot_no, gpu_uuid)
+            where r.tenant_id = $1 and r.node_id = $2 and r.hour = $5 and r.state = 1
+                and r.slot_no = d.slot_no and r.gpu_uuid = d.gpu_uuid
+            returning r.slot_no, r.gpu_uuid
         )
-        delete from hour_profile where tenant_id = $1 and node_id = $2 and slot_no = $3
-            and hour = $4 and gpu_uuid in (select gpu_uuid from gone)",
+        delete from hour_profile p using gone
+        where p.tenant_id = $1 and p.node_id = $2 and p.hour = $5
+            and p.slot_no = gone.slot_no and p.gpu_uuid = gone.gpu_uuid",
         tenant,
         node,
-        slot_column(slot)?,
-        hour_column(hour)?,
-        &present as &[&str]
+        &slots.collect::<Result<Vec<_>, _>>()?,
+        &gpus as &[&str],
+        hour_column(hour)?
     )
     .execute(tx.connection())
     .await?;

@@ -17,27 +17,29 @@ pub enum WorkReason {
     Again = 3,
 }
 
-/// Puts hours of a node into the queue. A row that is in it is written again, so that it is locked:
-/// whoever takes the hour waits for this transaction's data. Scope: ingest or worker.
+/// Puts hours of nodes into the queue, each at most once in one call. A row that is in it is written
+/// again, so that it is locked: whoever takes the hour waits for this transaction's data. Scope:
+/// ingest or worker.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn add(
     tx: &mut Tx,
-    key: NodeKey,
-    hours: &[Hour],
+    hours: &[(NodeKey, Hour)],
     reason: WorkReason,
 ) -> Result<(), StoreError> {
-    let (tenant, node) = key.columns();
-    let mut hours = hours.iter().map(|hour| hour_column(*hour)).collect::<Result<Vec<_>, _>>()?;
     // One order for everybody, so that two writers never wait for each other in a circle.
-    hours.sort_unstable();
+    let mut rows: Vec<_> = hours.iter().map(|(key, hour)| (key.columns(), *hour)).collect();
+    rows.sort_unstable();
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) = rows.iter().map(|(key, _)| *key).unzip();
+    let hours = rows.iter().map(|(_, hour)| hour_column(*hour)).collect::<Result<Vec<_>, _>>()?;
     sqlx::query!(
         "insert into hour_work (tenant_id, node_id, hour, reason)
-        select $1, $2, hour, $4 from unnest($3::int[]) as hour
+        select w.tenant_id, w.node_id, w.hour, $4
+        from unnest($1::int[], $2::int[], $3::int[]) as w (tenant_id, node_id, hour)
         on conflict (tenant_id, node_id, hour) do update set reason = excluded.reason",
-        tenant,
-        node,
+        &tenants,
+        &nodes,
         &hours,
         i16::from(reason as u8)
     )

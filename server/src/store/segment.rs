@@ -10,7 +10,7 @@ use leasewatch_core::time::{Period, Timestamp};
 pub(super) use block::decode;
 pub use block::{
     BlockRow, NewBlock, Place, blocks, blocks_of, insert_blocks, last_block, last_block_end,
-    resident_before,
+    residents_before,
 };
 use head::Row;
 
@@ -65,53 +65,66 @@ macro_rules! select_heads {
     };
 }
 
-/// Stores a head. Scope: ingest, after `chain::lock_cursor`.
+/// Stores heads, of any nodes, in one statement. Scope: ingest, after `chain::lock`.
 ///
 /// # Errors
 /// [`StoreError::NoPartition`] for a day that nobody ensured; [`StoreError::Constraint`] for a
 /// segment that is stored already.
-pub async fn insert(tx: &mut Tx, new: &NewSegment<'_>) -> Result<(), StoreError> {
-    let (tenant, node) = new.node.columns();
-    let head = new.head;
-    let checkpoint_size =
-        head.checkpoint.map(|c| fitted::<_, i64>(c.size, "checkpoint size")).transpose()?;
+pub async fn insert(tx: &mut Tx, new: &[NewSegment<'_>]) -> Result<(), StoreError> {
+    let heads = || new.iter().map(|new| new.head);
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) = new.iter().map(|new| new.node.columns()).unzip();
+    let sequences = heads().map(|head| sequence_column(head.sequence));
+    let cadences = heads().map(|head| fitted::<_, i32>(head.cadence_ms, "cadence"));
+    let checkpoints = heads().map(|head| head.checkpoint.as_ref());
+    let checkpoint_sizes = checkpoints
+        .clone()
+        .map(|at| at.map(|at| fitted::<_, i64>(at.size, "checkpoint size")).transpose());
     sqlx::query!(
         "insert into segment (tenant_id, node_id, chain_id, sequence, started_at, ended_at, epoch_id,
             life_unit_id, cadence_ms, origin, gpu_count, block_count, root, previous, clock_wall_at,
             clock_boot_ms, clock_offset_ms, clock_bound_ms, clock_source, checkpoint_size,
             checkpoint_root, agent_version, agent_digest, head_hash, signature, received_at)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19,
-            $20, $21, $22, $23, $24, $25, $26)",
-        tenant,
-        node,
-        &head.chain.0,
-        sequence_column(head.sequence)?,
-        head.period.start.0,
-        head.period.end.0,
-        &head.epoch.0,
-        &head.life_unit.0,
-        fitted::<_, i32>(head.cadence_ms, "cadence")?,
-        head.origin.name(),
-        i32::from(head.gpu_count),
-        i32::from(head.block_count),
-        &head.root.0,
-        head.previous.as_ref().map(|hash| &hash.0[..]),
-        head.clock.anchor_wall.0,
-        head.clock.anchor_boot_ms,
-        head.clock.offset_ms,
-        head.clock.bound_ms,
-        head.clock.source.name(),
-        checkpoint_size,
-        head.checkpoint.as_ref().map(|checkpoint| &checkpoint.root.0[..]),
-        head.agent_version,
-        head.agent_digest.as_ref().map(|hash| &hash.0[..]),
-        &new.hash.0,
-        new.signature,
-        new.received_at.0
+        select * from unnest($1::int[], $2::int[], $3::bytea[], $4::bigint[], $5::bigint[],
+            $6::bigint[], $7::bytea[], $8::bytea[], $9::int[], $10::text[], $11::int[], $12::int[],
+            $13::bytea[], $14::bytea[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
+            $19::text[], $20::bigint[], $21::bytea[], $22::text[], $23::bytea[], $24::bytea[],
+            $25::bytea[], $26::bigint[])",
+        &tenants,
+        &nodes,
+        &column(heads(), |head| &head.chain.0[..]) as &[&[u8]],
+        &sequences.collect::<Result<Vec<_>, _>>()?,
+        &column(heads(), |head| head.period.start.0),
+        &column(heads(), |head| head.period.end.0),
+        &column(heads(), |head| &head.epoch.0[..]) as &[&[u8]],
+        &column(heads(), |head| &head.life_unit.0[..]) as &[&[u8]],
+        &cadences.collect::<Result<Vec<_>, _>>()?,
+        &column(heads(), |head| head.origin.name()) as &[&str],
+        &column(heads(), |head| i32::from(head.gpu_count)),
+        &column(heads(), |head| i32::from(head.block_count)),
+        &column(heads(), |head| &head.root.0[..]) as &[&[u8]],
+        &column(heads(), |head| head.previous.as_ref().map(|hash| &hash.0[..])) as &[Option<&[u8]>],
+        &column(heads(), |head| head.clock.anchor_wall.0),
+        &column(heads(), |head| head.clock.anchor_boot_ms),
+        &column(heads(), |head| head.clock.offset_ms) as &[Option<i64>],
+        &column(heads(), |head| head.clock.bound_ms) as &[Option<i64>],
+        &column(heads(), |head| head.clock.source.name()) as &[&str],
+        &checkpoint_sizes.collect::<Result<Vec<_>, _>>()? as &[Option<i64>],
+        &column(checkpoints, |at| at.map(|at| &at.root.0[..])) as &[Option<&[u8]>],
+        &column(heads(), |head| head.agent_version.as_str()) as &[&str],
+        &column(heads(), |head| head.agent_digest.as_ref().map(|hash| &hash.0[..]))
+            as &[Option<&[u8]>],
+        &column(new.iter(), |new| &new.hash.0[..]) as &[&[u8]],
+        &column(new.iter(), |new| &new.signature[..]) as &[&[u8]],
+        &column(new.iter(), |new| new.received_at.0)
     )
     .execute(tx.connection())
     .await?;
     Ok(())
+}
+
+/// One column of many rows.
+fn column<R, T>(rows: impl Iterator<Item = R>, of: impl FnMut(R) -> T) -> Vec<T> {
+    rows.map(of).collect()
 }
 
 /// The heads whose time overlaps `period`, by time. A head that only touches it is not among them:

@@ -74,25 +74,39 @@ pub async fn bind(
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn of_node(tx: &mut Tx, key: NodeKey) -> Result<Vec<SlotRow>, StoreError> {
-    let (tenant, node) = key.columns();
+    let slots = of_nodes(tx, &[key]).await?;
+    Ok(slots.into_iter().map(|(_, slot)| slot).collect())
+}
+
+/// The slots of these nodes, those of one node by number.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn of_nodes(
+    tx: &mut Tx,
+    keys: &[NodeKey],
+) -> Result<Vec<(NodeKey, SlotRow)>, StoreError> {
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) = keys.iter().map(|key| key.columns()).unzip();
     let rows = sqlx::query!(
-        "select slot_no, bus_id, first_seen_at, gpu_instance, compute_instance from slot
-        where tenant_id = $1 and node_id = $2 order by slot_no",
-        tenant,
-        node
+        "select tenant_id, node_id, slot_no, bus_id, first_seen_at, gpu_instance, compute_instance
+        from slot where (tenant_id, node_id) in (select * from unnest($1::int[], $2::int[]))
+        order by tenant_id, node_id, slot_no",
+        &tenants,
+        &nodes
     )
     .fetch_all(tx.connection())
     .await?;
     rows.into_iter()
         .map(|row| {
-            Ok(SlotRow {
+            let slot = SlotRow {
                 slot: slot_no(row.slot_no)?,
                 place: Place {
                     bus_id: Column("slot", "bus_id").parsed(&row.bus_id)?,
                     instance: instance(row.gpu_instance, row.compute_instance)?,
                 },
                 first_seen_at: Timestamp(row.first_seen_at),
-            })
+            };
+            Ok((NodeKey::new(row.tenant_id, row.node_id), slot))
         })
         .collect()
 }

@@ -68,7 +68,7 @@ async fn an_hour_is_sealed_a_day_later_and_late_data_makes_one_revision() {
     let key = rig.node(agent.id()).await.unwrap().key;
     let requeue = async |reason| {
         let mut tx = rig.database.db.begin(Scope::Worker).await.unwrap();
-        hour_work::add(&mut tx, key, &[NOW.hour()], reason).await.unwrap();
+        hour_work::add(&mut tx, &[(key, NOW.hour())], reason).await.unwrap();
         tx.commit().await.unwrap();
     };
     requeue(hour_work::WorkReason::Again).await;
@@ -138,7 +138,7 @@ async fn a_gpu_that_late_data_displaces_gives_its_sealed_time_back() {
     rig.clock.set(silent.end().plus_ms(SEAL_AFTER_MS + 60_000));
     let key = rig.node(agent.id()).await.unwrap().key;
     let mut tx = rig.database.db.begin(Scope::Worker).await.unwrap();
-    hour_work::add(&mut tx, key, &[silent], hour_work::WorkReason::Ended).await.unwrap();
+    hour_work::add(&mut tx, &[(key, silent)], hour_work::WorkReason::Ended).await.unwrap();
     tx.commit().await.unwrap();
     close_hours::turn(&jobs(&rig), true).await.unwrap();
 

@@ -10,9 +10,11 @@ use leasewatch_core::id::{
     BusId, ChainId, EpochId, GpuUuid, Hash, LifeUnitId, Sequence, SlotNo, Slug,
 };
 use leasewatch_core::metering::{HourProfile, HourRecord, HourState};
-use leasewatch_core::segment::{Event, EventKind, Origin};
+use leasewatch_core::segment::{Event, EventKind, Origin, Partition};
 use leasewatch_core::time::{HOUR_MS, Hour, Period, Timestamp};
 use leasewatch_server::store::chain::CursorStep;
+use leasewatch_server::store::event::NewEvents;
+use leasewatch_server::store::gpu::Sight;
 use leasewatch_server::store::hour::NewHour;
 use leasewatch_server::store::node::{NewNode, NodeRow};
 use leasewatch_server::store::segment::{NewBlock, NewSegment, Place};
@@ -57,9 +59,19 @@ pub(crate) async fn enrol(db: &Db, tenant_slug: &str, seed: u8, origin: Origin) 
     let row = node::enroll_first_use(&mut tx, new).await.unwrap();
     let place = leasewatch_core::segment::Place::of(&BusId::new("00000000:18:00.0").unwrap(), None);
     let slot = slot::bind(&mut tx, row.key, &place, AT).await.unwrap();
-    gpu::see(&mut tx, row.key, slot, (&uuid(seed), None), AT).await.unwrap();
+    gpu::see(&mut tx, &[sight(&row, slot, (&uuid(seed), None), AT)]).await.unwrap();
     tx.commit().await.unwrap();
     row
+}
+
+/// A GPU, or a slice of one, that was seen in a slot at one instant.
+pub(crate) fn sight<'a>(
+    row: &NodeRow,
+    slot: SlotNo,
+    (uuid, partition): (&'a GpuUuid, Option<&'a Partition>),
+    at: Timestamp,
+) -> Sight<'a> {
+    Sight { node: row.key, uuid, slot, partition, first_at: at, last_at: at }
 }
 
 /// A head of a minute of that node: sequence 1 begins at [`AT`].
@@ -103,21 +115,24 @@ pub(crate) async fn store(db: &Db, row: &NodeRow, head: &Head) {
 /// The same without making partitions.
 pub(crate) async fn insert(db: &Db, row: &NodeRow, head: &Head) -> Result<(), StoreError> {
     let mut tx = db.begin(Scope::Ingest).await?;
-    chain::lock(&mut tx, row.key, head.chain).await?;
+    chain::lock(&mut tx, &[(row.key, head.chain)]).await?;
     let signature = [3; 64];
     let hash = head.hash();
     let new = NewSegment { node: row.key, head, hash, signature: &signature, received_at: AT };
-    segment::insert(&mut tx, &new).await?;
+    segment::insert(&mut tx, &[new]).await?;
     let gpu = uuid(row.name.trim_start_matches("node-").parse().unwrap());
     let blocks = [
-        NewBlock { place: Place::Slot(SlotNo(0)), gpu: Some(&gpu), body: b"gpu block" },
-        NewBlock { place: Place::Events, gpu: None, body: b"events block" },
+        (Place::Slot(SlotNo(0)), Some(&gpu), &b"gpu block"[..]),
+        (Place::Events, None, &b"events block"[..]),
     ];
-    segment::insert_blocks(&mut tx, row.key, head, &blocks).await?;
+    let blocks =
+        blocks.map(|(place, gpu, body)| NewBlock { node: row.key, head, place, gpu, body });
+    segment::insert_blocks(&mut tx, &blocks).await?;
     let xid = Event::new(head.period.start, Some(gpu.clone()), EventKind::Xid { code: 79 });
-    event::insert_many(&mut tx, row.key, (head.chain, head.sequence), &[xid]).await?;
+    let (chain, sequence) = (head.chain, head.sequence);
+    event::insert(&mut tx, &[NewEvents { node: row.key, chain, sequence, events: &[xid] }]).await?;
     let step = CursorStep { sequence: head.sequence, head_hash: hash, period: head.period };
-    chain::advance_cursor(&mut tx, row.key, head.chain, step).await?;
+    chain::advance(&mut tx, &[(row.key, head.chain, step)]).await?;
     tx.commit().await
 }
 
@@ -151,7 +166,7 @@ pub(crate) async fn put_hour(
         previous: (revision > 1).then_some(Hash([5; 32])),
         written_at: AT,
     };
-    hour::put(&mut tx, &new).await?;
+    hour::put(&mut tx, &[new]).await?;
     tx.commit().await
 }
 

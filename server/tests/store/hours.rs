@@ -5,8 +5,8 @@ use leasewatch_core::metering::HourState;
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{HOUR_MS, Hour};
 use leasewatch_server::store::hour::{
-    HourCursor, current, due_to_seal, of_node, page, profiles, remove_provisional_except,
-    revisions, totals_by_hour, totals_by_node,
+    HourCursor, current, due_to_seal, of_node, page, profiles, remove_provisional, revisions,
+    totals_by_hour, totals_by_node,
 };
 use leasewatch_server::store::hour_work::{self, WorkReason};
 use leasewatch_server::store::{Scope, StoreError};
@@ -33,7 +33,7 @@ async fn a_provisional_hour_is_replaced_and_then_sealed() {
     put_hour(&test.db, &node, &record, HourState::Sealed, 1).await.unwrap();
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
     assert!(due_to_seal(&mut tx, HOUR.next(), None, 10).await.unwrap().is_empty());
-    let rows = current(&mut tx, node.key, SLOT, HOUR).await.unwrap();
+    let rows = current(&mut tx, node.key, &[SLOT], HOUR).await.unwrap();
     assert_eq!((rows.len(), rows[0].state, &rows[0].record), (1, HourState::Sealed, &record));
     assert_eq!(profiles(&mut tx, node.key, SLOT, (HOUR, HOUR.next())).await.unwrap().len(), 1);
 }
@@ -65,8 +65,8 @@ async fn a_sealed_hour_cannot_be_changed_or_deleted_by_any_role() {
         assert_eq!(run(&mut admin, sql).await, Err("LW001".into()), "{sql}");
     }
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
-    remove_provisional_except(&mut tx, node.key, SLOT, HOUR, &[]).await.unwrap();
-    assert_eq!(current(&mut tx, node.key, SLOT, HOUR).await.unwrap()[0].record, sealed);
+    remove_provisional(&mut tx, node.key, HOUR, &[(SLOT, &sealed.gpu)]).await.unwrap();
+    assert_eq!(current(&mut tx, node.key, &[SLOT], HOUR).await.unwrap()[0].record, sealed);
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_new_revision_stands_beside_the_sealed_one_and_counts_alone() {
     let all = revisions(&mut tx, node.key, SLOT, HOUR).await.unwrap();
     assert_eq!(all.iter().map(|row| row.revision).collect::<Vec<_>>(), [1, 2]);
     assert!(all[0].previous.is_none() && all[1].previous.is_some());
-    let latest = current(&mut tx, node.key, SLOT, HOUR).await.unwrap();
+    let latest = current(&mut tx, node.key, &[SLOT], HOUR).await.unwrap();
     assert_eq!((latest.len(), &latest[0].record), (1, &second));
 
     let busy = HOUR_MS / 2 * 40 + 100_000;
@@ -103,8 +103,10 @@ async fn a_gpu_that_later_data_moved_away_loses_its_provisional_record() {
         put_hour(&test.db, &node, &record, HourState::Provisional, 1).await.unwrap();
     }
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
-    remove_provisional_except(&mut tx, node.key, SLOT, HOUR, &[fixture::uuid(2)]).await.unwrap();
-    let rows = current(&mut tx, node.key, SLOT, HOUR).await.unwrap();
+    let displaced = [fixture::uuid(1), fixture::uuid(3)];
+    let displaced: Vec<_> = displaced.iter().map(|gpu| (SLOT, gpu)).collect();
+    remove_provisional(&mut tx, node.key, HOUR, &displaced).await.unwrap();
+    let rows = current(&mut tx, node.key, &[SLOT], HOUR).await.unwrap();
     assert_eq!(
         rows.iter().map(|row| row.record.gpu.clone()).collect::<Vec<_>>(),
         [fixture::uuid(2)]
@@ -162,9 +164,10 @@ async fn an_hour_waits_once_is_taken_once_and_returns_after_a_rollback() {
     let test = support::database().await;
     let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
     let hours: Vec<Hour> = (0..5).map(|offset| Hour(HOUR.0 + offset)).collect();
+    let waiting = |hours: &[Hour]| hours.iter().map(|hour| (node.key, *hour)).collect::<Vec<_>>();
     let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
     for _ in 0..2 {
-        hour_work::add(&mut tx, node.key, &hours, WorkReason::Data).await.unwrap();
+        hour_work::add(&mut tx, &waiting(&hours), WorkReason::Data).await.unwrap();
     }
     tx.commit().await.unwrap();
 
@@ -184,7 +187,7 @@ async fn an_hour_waits_once_is_taken_once_and_returns_after_a_rollback() {
     let mut tx = test.db.begin(Scope::Worker).await.unwrap();
     assert_eq!(hour_work::waiting(&mut tx).await.unwrap(), 4);
     assert!(!hour_work::take(&mut tx, node.key, hours[4]).await.unwrap(), "taken before");
-    hour_work::add(&mut tx, node.key, &hours[..1], WorkReason::Again).await.unwrap();
+    hour_work::add(&mut tx, &waiting(&hours[..1]), WorkReason::Again).await.unwrap();
     assert_eq!(hour_work::list(&mut tx, all, false, 10).await.unwrap(), of(&hours[1..4]));
 }
 
@@ -193,11 +196,11 @@ async fn an_hour_that_data_is_being_written_to_is_not_taken_before_the_commit() 
     let test = support::database().await;
     let node = fixture::enrol(&test.db, "default", 1, Origin::Measured).await;
     let mut first = test.db.begin(Scope::Ingest).await.unwrap();
-    hour_work::add(&mut first, node.key, &[HOUR], WorkReason::Data).await.unwrap();
+    hour_work::add(&mut first, &[(node.key, HOUR)], WorkReason::Data).await.unwrap();
     first.commit().await.unwrap();
 
     let mut writer = test.db.begin(Scope::Ingest).await.unwrap();
-    hour_work::add(&mut writer, node.key, &[HOUR], WorkReason::Data).await.unwrap();
+    hour_work::add(&mut writer, &[(node.key, HOUR)], WorkReason::Data).await.unwrap();
     let mut job = test.db.begin(Scope::Worker).await.unwrap();
     assert!(
         !hour_work::take(&mut job, node.key, HOUR).await.unwrap(),

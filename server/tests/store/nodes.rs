@@ -156,7 +156,9 @@ async fn a_slice_has_a_slot_of_its_own_beside_its_parent() {
         let place = Place::of(&bus_id, Some(&partition));
         let slot = slot::bind(&mut tx, node.key, &place, AT).await.unwrap();
         assert_eq!(slot, SlotNo(number), "one slot for each place");
-        gpu::see(&mut tx, node.key, slot, (&slice, Some(&partition)), AT).await.unwrap();
+        gpu::see(&mut tx, &[fixture::sight(&node, slot, (&slice, Some(&partition)), AT)])
+            .await
+            .unwrap();
     }
     let whole = Place::of(&bus_id, None);
     assert_eq!(slot::bind(&mut tx, node.key, &whole, AT).await.unwrap(), SlotNo(0));
@@ -165,9 +167,11 @@ async fn a_slice_has_a_slot_of_its_own_beside_its_parent() {
     assert_eq!(instances, [None, Some(part(9, 0, 1).instance), Some(part(9, 1, 1).instance)]);
     // A later sight changes the share, an earlier one nothing.
     let larger = part(9, 0, 3);
-    gpu::see(&mut tx, node.key, SlotNo(1), (&slice, Some(&larger)), AT.plus_ms(5)).await.unwrap();
-    let before = (&slice, Some(&part(9, 1, 2)));
-    gpu::see(&mut tx, node.key, SlotNo(2), before, AT.plus_ms(-5)).await.unwrap();
+    let before = part(9, 1, 2);
+    for (slot, share, ms) in [(SlotNo(1), &larger, 5), (SlotNo(2), &before, -5)] {
+        let sight = fixture::sight(&node, slot, (&slice, Some(share)), AT.plus_ms(ms));
+        gpu::see(&mut tx, &[sight]).await.unwrap();
+    }
     let gpus = gpu::of_node(&mut tx, node.key).await.unwrap();
     let known: Vec<_> = gpus.iter().map(|gpu| (gpu.slot, gpu.partition.as_ref())).collect();
     assert_eq!(known, [(SlotNo(0), None), (SlotNo(1), Some(&larger))]);
@@ -201,9 +205,11 @@ async fn a_gpu_is_known_by_its_last_place_and_its_inventory() {
     assert_eq!((before.len(), &before[0].inventory, &before[0].name), (1, &None, &None));
     let slot = slot::bind(&mut tx, node.key, &place, AT).await.unwrap();
     let gpu = fixture::uuid(1);
-    gpu::see(&mut tx, node.key, slot, (&gpu, None), AT.plus_ms(10)).await.unwrap();
     // A late segment tells of an earlier place.
-    gpu::see(&mut tx, node.key, SlotNo(0), (&gpu, None), AT.plus_ms(-10)).await.unwrap();
+    for (slot, ms) in [(slot, 10), (SlotNo(0), -10)] {
+        let sight = fixture::sight(&node, slot, (&gpu, None), AT.plus_ms(ms));
+        gpu::see(&mut tx, &[sight]).await.unwrap();
+    }
     gpu::describe(&mut tx, node.key, &inventory, Some("h100-sxm"), AT.plus_ms(10)).await.unwrap();
     let after = gpu::of_node(&mut tx, node.key).await.unwrap();
     assert_eq!(

@@ -7,7 +7,7 @@ use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use leasewatch_server::store::chain::CursorStep;
 use leasewatch_server::store::segment::{
     Place, blocks, blocks_of, hash_at, head_after, head_before, heads, recorded_until,
-    resident_before,
+    residents_before,
 };
 use leasewatch_server::store::{Scope, StoreError, chain, event, partition};
 
@@ -106,13 +106,13 @@ async fn blocks_are_found_by_place_by_time_and_by_head() {
     assert!(blocks(&mut tx, node.key, Place::Host, second).await.unwrap().is_empty());
 
     let rows = heads(&mut tx, node.key, Period::new(AT, AT.plus_ms(120_000))).await.unwrap();
-    let events = blocks_of(&mut tx, node.key, Place::Events, &rows).await.unwrap();
+    let events = blocks_of(&mut tx, node.key, &[Place::Events], &rows).await.unwrap();
     assert_eq!(events.iter().map(|block| block.sequence.0).collect::<Vec<_>>(), [1, 2]);
-    assert!(blocks_of(&mut tx, node.key, slot, &[]).await.unwrap().is_empty());
-    let resident = resident_before(&mut tx, node.key, SlotNo(0), AT.plus_ms(60_000)).await.unwrap();
-    assert_eq!(resident, Some(fixture::uuid(1)));
-    assert_eq!(resident_before(&mut tx, node.key, SlotNo(0), AT).await.unwrap(), None);
-    assert_eq!(resident_before(&mut tx, node.key, SlotNo(1), second.end).await.unwrap(), None);
+    assert!(blocks_of(&mut tx, node.key, &[slot], &[]).await.unwrap().is_empty());
+    let slots = [SlotNo(0), SlotNo(1)];
+    let residents = residents_before(&mut tx, node.key, &slots, AT.plus_ms(60_000)).await.unwrap();
+    assert_eq!(residents, [(SlotNo(0), fixture::uuid(1))].into());
+    assert!(residents_before(&mut tx, node.key, &slots, AT).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -200,12 +200,12 @@ async fn a_cursor_is_held_until_the_transaction_ends() {
         period: Period::new(AT, AT.plus_ms(1)),
     };
     let mut first = test.db.begin(Scope::Ingest).await.unwrap();
-    assert_eq!(chain::lock(&mut first, node.key, CHAIN).await.unwrap().cursor, None);
+    assert_eq!(chain::lock(&mut first, &[(node.key, CHAIN)]).await.unwrap()[0].cursor, None);
     let second = tokio::spawn({
         let (db, key) = (test.db.clone(), node.key);
         async move {
             let mut tx = db.begin(Scope::Ingest).await.unwrap();
-            chain::lock(&mut tx, key, CHAIN).await.unwrap().cursor
+            chain::lock(&mut tx, &[(key, CHAIN)]).await.unwrap()[0].cursor
         }
     });
     let mut admin = connect(&test.admin_url).await;
@@ -213,13 +213,13 @@ async fn a_cursor_is_held_until_the_transaction_ends() {
         assert!(!second.is_finished(), "the second did not wait");
         tokio::task::yield_now().await;
     }
-    chain::advance_cursor(&mut first, node.key, CHAIN, step(1)).await.unwrap();
+    chain::advance(&mut first, &[(node.key, CHAIN, step(1))]).await.unwrap();
     first.commit().await.unwrap();
     assert_eq!(second.await.unwrap().map(|cursor| cursor.sequence), Some(Sequence(1)));
 
     let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
     for (sequence, stands) in [(5, 5), (3, 5), (6, 6)] {
-        chain::advance_cursor(&mut tx, node.key, CHAIN, step(sequence)).await.unwrap();
+        chain::advance(&mut tx, &[(node.key, CHAIN, step(sequence))]).await.unwrap();
         let cursor = chain::cursor(&mut tx, node.key, CHAIN).await.unwrap();
         assert_eq!(cursor.map(|cursor| cursor.sequence.0), Some(stands));
     }

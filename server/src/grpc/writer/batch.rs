@@ -8,6 +8,7 @@ use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use super::put::{self, Stored};
 use super::{Item, Outcome, Submission, WriteError};
 use crate::clock::Clock;
+use crate::grpc::ProvenNode;
 use crate::grpc::check::Refused;
 use crate::live::Live;
 use crate::store::{Db, Scope, StoreError, partition};
@@ -82,11 +83,9 @@ impl Batcher {
     async fn transact(&self, batch: &[&Submission]) -> Result<Vec<Stored>, Failure> {
         let mut tx = self.db.begin(Scope::Ingest).await.map_err(Failure::Undone)?;
         let now = self.clock.now();
-        let mut stored = Vec::with_capacity(batch.len());
-        for submission in batch {
-            let put = put::item(&mut tx, &submission.node, &submission.item, now).await;
-            stored.push(put.map_err(Failure::Undone)?);
-        }
+        let items: Vec<(&ProvenNode, &Item)> =
+            batch.iter().map(|submission| (&*submission.node, &submission.item)).collect();
+        let stored = put::all(&mut tx, &items, now).await.map_err(Failure::Undone)?;
         tx.commit().await.map_err(Failure::Unknown)?;
         Ok(stored)
     }

@@ -40,27 +40,26 @@ pub(super) fn inventories(
     })
 }
 
-/// The slots of these places; places that are new get a number. `None` when the node has shown too
-/// many, and then nothing was written.
+/// Adds the slots of those places that are new, each with a number. False when the node has shown
+/// too many, and then nothing was written.
 pub(super) async fn bind(
     tx: &mut Tx,
     node: NodeKey,
+    slots: &mut Slots,
     places: impl Iterator<Item = &Place>,
     at: Timestamp,
-) -> Result<Option<Slots>, StoreError> {
-    let known = slot::of_node(tx, node).await?;
-    let mut slots: Slots = known.into_iter().map(|row| (row.place, row.slot)).collect();
+) -> Result<bool, StoreError> {
     let mut new: Vec<&Place> = places.filter(|place| !slots.contains_key(*place)).collect();
     // Whole GPUs first, then by place, so that the slots of a new node have the order of their bus
     // ids, and slices the numbers behind them.
     new.sort_unstable_by_key(|place| (place.instance.is_some(), *place));
     new.dedup();
     if slots.len() + new.len() > PLACES_MAX {
-        return Ok(None);
+        return Ok(false);
     }
     for place in new {
         let number = slot::bind(tx, node, place, at).await?;
         slots.insert(place.clone(), number);
     }
-    Ok(Some(slots))
+    Ok(true)
 }

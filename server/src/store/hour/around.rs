@@ -13,7 +13,7 @@ use leasewatch_core::time::{Hour, Period, Timestamp};
 use crate::store::node::NodeRow;
 use crate::store::segment::{self, HeadRow, Place};
 use crate::store::slot::SlotRow;
-use crate::store::{StoreError, Tx, chain, event, gpu, liveness, session, slot};
+use crate::store::{NodeKey, StoreError, Tx, chain, event, gpu, liveness, session, slot};
 
 /// The longest hold of an agent's point: within it, a segment beyond the hour's edge may hold the
 /// point of a slot that the nearest segment says nothing of.
@@ -85,36 +85,37 @@ pub async fn around(
     heads.extend(segment::head_before(tx, key, near.start).await?);
     heads.extend(segment::head_after(tx, key, near.end).await?);
     let first_at = heads.iter().map(|row| row.head.period.start).min().unwrap_or(period.start);
-    let mut events = HashMap::new();
-    for row in segment::blocks_of(tx, key, Place::Events, &heads).await? {
-        if let Block::Events(block) = segment::decode(&row.body)? {
-            events.insert((row.chain, row.sequence), block.events);
-        }
-    }
     let prior = event::before_of_kinds(tx, key, first_at, &HOLDING_KINDS, PRIOR_EVENTS).await?;
     let imported = node.origin == Origin::Imported;
     let connected = session::periods(tx, key, period).await?;
     let always = vec![Period::new(Timestamp::MIN, Timestamp::MAX)];
     let drops = chain::drops(tx, key, period).await?;
     let gpus = gpu::of_node(tx, key).await?;
-    let mut slots = Vec::new();
     let wanted = |row: &SlotRow| only.is_none_or(|only| row.slot == only);
-    for row in slot::of_node(tx, key).await?.into_iter().filter(wanted) {
-        let mut slot = load_slot(tx, &node, row, &heads, first_at).await?;
-        let sat_here = gpus.iter().filter(|gpu| gpu.slot == slot.row.slot);
-        let known = sat_here.clone().find(|gpu| Some(&gpu.uuid) == slot.resident.as_ref());
-        slot.partition = known.and_then(|gpu| gpu.partition.clone());
-        if slot.row.place.instance.is_some() {
-            let slices: Vec<GpuUuid> = sat_here.map(|gpu| gpu.uuid.clone()).collect();
+    let rows: Vec<SlotRow> = slot::of_node(tx, key).await?.into_iter().filter(wanted).collect();
+    let Loaded { mut blocks, events } = load_blocks(tx, key, &rows, &heads).await?;
+    let numbers: Vec<SlotNo> = rows.iter().map(|row| row.slot).collect();
+    let mut residents = segment::residents_before(tx, key, &numbers, first_at).await?;
+    let mut slots = Vec::new();
+    for row in rows {
+        let resident = residents.remove(&row.slot);
+        let sat_here = gpus.iter().filter(|gpu| gpu.slot == row.slot);
+        let known = sat_here.clone().find(|gpu| Some(&gpu.uuid) == resident.as_ref());
+        let partition = known.and_then(|gpu| gpu.partition.clone());
+        let mut prior_events = None;
+        if row.place.instance.is_some() {
+            let slices: Vec<GpuUuid> = sat_here.clone().map(|gpu| gpu.uuid.clone()).collect();
             let sights = (&SIGHT_KINDS[..], &slices[..]);
             let sights = event::before_of_gpus(tx, key, first_at, sights, SIGHTS).await?;
             let events = sights.into_iter().chain(prior.iter().cloned()).map(|row| row.event);
-            slot.prior_events = Some(events.collect());
+            prior_events = Some(events.collect());
         }
-        if !gpus.iter().any(|gpu| gpu.slot == slot.row.slot) {
-            slot.vacated_at = segment::last_block_end(tx, key, slot.row.slot).await?;
-        }
-        slots.push(slot);
+        let vacated_at = match sat_here.count() {
+            0 => segment::last_block_end(tx, key, row.slot).await?,
+            _ => None,
+        };
+        let blocks = blocks.remove(&row.slot).unwrap_or_default();
+        slots.push(LoadedSlot { row, vacated_at, resident, partition, prior_events, blocks });
     }
     Ok(NodeHour {
         hour,
@@ -130,22 +131,35 @@ pub async fn around(
     })
 }
 
-async fn load_slot(
+/// What was decoded of the segments around the hour.
+#[derive(Default)]
+struct Loaded {
+    blocks: HashMap<SlotNo, HashMap<SegmentKey, GpuBlock>>,
+    events: HashMap<SegmentKey, Vec<Event>>,
+}
+
+async fn load_blocks(
     tx: &mut Tx,
-    node: &NodeRow,
-    row: SlotRow,
+    node: NodeKey,
+    slots: &[SlotRow],
     heads: &[HeadRow],
-    first_at: Timestamp,
-) -> Result<LoadedSlot, StoreError> {
-    let mut blocks = HashMap::new();
-    for stored in segment::blocks_of(tx, node.key, Place::Slot(row.slot), heads).await? {
-        if let Block::Gpu(block) = segment::decode(&stored.body)? {
-            blocks.insert((stored.chain, stored.sequence), block);
+) -> Result<Loaded, StoreError> {
+    let slots = slots.iter().map(|row| Place::Slot(row.slot));
+    let places: Vec<Place> = slots.chain([Place::Events]).collect();
+    let mut loaded = Loaded::default();
+    for row in segment::blocks_of(tx, node, &places, heads).await? {
+        let key = (row.chain, row.sequence);
+        match (row.place, segment::decode(&row.body)?) {
+            (Place::Slot(slot), Block::Gpu(block)) => {
+                loaded.blocks.entry(slot).or_default().insert(key, block);
+            }
+            (Place::Events, Block::Events(block)) => {
+                loaded.events.insert(key, block.events);
+            }
+            _ => {}
         }
     }
-    let resident = segment::resident_before(tx, node.key, row.slot, first_at).await?;
-    let (partition, prior_events) = (None, None);
-    Ok(LoadedSlot { row, vacated_at: None, resident, partition, prior_events, blocks })
+    Ok(loaded)
 }
 
 impl NodeHour {

@@ -98,27 +98,28 @@ impl TryFrom<Row> for HourRow {
     }
 }
 
-/// The latest revision of each GPU that sat in a slot in an hour.
+/// The latest revision of each GPU that sat in one of these slots in an hour.
 ///
 /// # Errors
 /// [`StoreError::Inconsistent`] for a row that does not unpack.
 pub async fn current(
     tx: &mut Tx,
     key: NodeKey,
-    slot: SlotNo,
+    slots: &[SlotNo],
     hour: Hour,
 ) -> Result<Vec<HourRow>, StoreError> {
     let (tenant, node) = key.columns();
+    let slots = slots.iter().map(|slot| slot_column(*slot)).collect::<Result<Vec<_>, _>>()?;
     let rows = sqlx::query_as!(
         Row,
-        "select distinct on (gpu_uuid) tenant_id, node_id, slot_no, hour, gpu_uuid, revision, state,
-            busy_pct_ms, body, hash, previous_hash, written_at
+        "select distinct on (slot_no, gpu_uuid) tenant_id, node_id, slot_no, hour, gpu_uuid, revision,
+            state, busy_pct_ms, body, hash, previous_hash, written_at
         from hour_record
-        where tenant_id = $1 and node_id = $2 and slot_no = $3 and hour = $4
-        order by gpu_uuid, revision desc",
+        where tenant_id = $1 and node_id = $2 and slot_no = any ($3) and hour = $4
+        order by slot_no, gpu_uuid, revision desc",
         tenant,
         node,
-        slot_column(slot)?,
+        &slots,
         hour_column(hour)?
     );
     collect(rows.fetch_all(tx.connection()).await?)

@@ -1,5 +1,7 @@
 //! The blocks of segments, each alone.
 
+use std::collections::{HashMap, HashSet};
+
 use leasewatch_core::evidence::chain::Head;
 use leasewatch_core::id::{ChainId, GpuUuid, Sequence, SlotNo};
 use leasewatch_core::segment::{Block, GpuBlock};
@@ -8,7 +10,7 @@ use leasewatch_core::time::{Period, Timestamp};
 use super::{HeadRow, latest_end};
 use crate::store::chain::sequence_column;
 use crate::store::column::Column;
-use crate::store::slot::slot_column;
+use crate::store::slot::{slot_column, slot_no};
 use crate::store::{NodeKey, StoreError, Tx};
 
 /// What a block is about.
@@ -30,11 +32,23 @@ impl Place {
             Self::Events => Ok(-2),
         }
     }
+
+    fn of_column(number: i16) -> Result<Self, StoreError> {
+        match number {
+            -1 => Ok(Self::Host),
+            -2 => Ok(Self::Events),
+            _ => slot_no(number).map(Self::Slot),
+        }
+    }
 }
 
 /// A block to store.
 #[derive(Debug, Clone, Copy)]
 pub struct NewBlock<'a> {
+    /// Whose it is.
+    pub node: NodeKey,
+    /// Its segment.
+    pub head: &'a Head,
     /// What it is about.
     pub place: Place,
     /// The GPU in the slot; `Some` exactly for [`Place::Slot`].
@@ -46,6 +60,8 @@ pub struct NewBlock<'a> {
 /// A stored block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockRow {
+    /// What it is about.
+    pub place: Place,
     /// Its segment.
     pub chain: ChainId,
     /// Its segment's place in the chain.
@@ -59,6 +75,7 @@ pub struct BlockRow {
 }
 
 struct Row {
+    slot_no: i16,
     chain_id: Vec<u8>,
     sequence: i64,
     started_at: i64,
@@ -73,6 +90,7 @@ impl TryFrom<Row> for BlockRow {
     fn try_from(row: Row) -> Result<Self, StoreError> {
         let gpu = row.gpu_uuid.map(|uuid| column("gpu_uuid").parsed(&uuid)).transpose()?;
         Ok(Self {
+            place: Place::of_column(row.slot_no)?,
             chain: ChainId(column("chain_id").array(&row.chain_id)?),
             sequence: Sequence(column("sequence").number(row.sequence)?),
             period: Period::new(Timestamp(row.started_at), Timestamp(row.ended_at)),
@@ -82,33 +100,31 @@ impl TryFrom<Row> for BlockRow {
     }
 }
 
-/// Stores the blocks of the segment with this head, in one statement. Scope: ingest.
+/// Stores blocks, of any segments, in one statement. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError::NoPartition`] for a day that nobody ensured.
-pub async fn insert_blocks(
-    tx: &mut Tx,
-    key: NodeKey,
-    head: &Head,
-    blocks: &[NewBlock<'_>],
-) -> Result<(), StoreError> {
-    let (tenant, node) = key.columns();
-    let places = blocks.iter().map(|block| block.place.column()).collect::<Result<Vec<_>, _>>()?;
-    let gpus: Vec<Option<&str>> =
-        blocks.iter().map(|block| block.gpu.map(GpuUuid::as_str)).collect();
-    let bodies: Vec<&[u8]> = blocks.iter().map(|block| block.body).collect();
+pub async fn insert_blocks(tx: &mut Tx, new: &[NewBlock<'_>]) -> Result<(), StoreError> {
+    let (tenants, nodes): (Vec<i32>, Vec<i32>) = new.iter().map(|new| new.node.columns()).unzip();
+    let places = new.iter().map(|new| new.place.column()).collect::<Result<Vec<_>, _>>()?;
+    let starts: Vec<i64> = new.iter().map(|new| new.head.period.start.0).collect();
+    let ends: Vec<i64> = new.iter().map(|new| new.head.period.end.0).collect();
+    let chains: Vec<&[u8]> = new.iter().map(|new| &new.head.chain.0[..]).collect();
+    let sequences = new.iter().map(|new| sequence_column(new.head.sequence));
+    let gpus: Vec<Option<&str>> = new.iter().map(|new| new.gpu.map(GpuUuid::as_str)).collect();
+    let bodies: Vec<&[u8]> = new.iter().map(|new| new.body).collect();
     sqlx::query!(
-        "insert into segment_block (tenant_id, node_id, started_at, ended_at, chain_id, sequence,
-            slot_no, gpu_uuid, body)
-        select $1, $2, $3, $4, $5, $6, b.slot_no, b.gpu_uuid, b.body
-        from unnest($7::smallint[], $8::text[], $9::bytea[]) as b (slot_no, gpu_uuid, body)",
-        tenant,
-        node,
-        head.period.start.0,
-        head.period.end.0,
-        &head.chain.0,
-        sequence_column(head.sequence)?,
+        "insert into segment_block (tenant_id, node_id, slot_no, started_at, ended_at, chain_id,
+            sequence, gpu_uuid, body)
+        select * from unnest($1::int[], $2::int[], $3::smallint[], $4::bigint[], $5::bigint[],
+            $6::bytea[], $7::bigint[], $8::text[], $9::bytea[])",
+        &tenants,
+        &nodes,
         &places,
+        &starts,
+        &ends,
+        &chains as &[&[u8]],
+        &sequences.collect::<Result<Vec<_>, _>>()?,
         &gpus as &[Option<&str>],
         &bodies as &[&[u8]]
     )
@@ -130,7 +146,7 @@ pub async fn blocks(
     let (tenant, node) = key.columns();
     sqlx::query_as!(
         Row,
-        "select chain_id, sequence, started_at, ended_at, gpu_uuid, body from segment_block
+        "select slot_no, chain_id, sequence, started_at, ended_at, gpu_uuid, body from segment_block
         where tenant_id = $1 and node_id = $2 and slot_no = $3
             and ended_at > $4 and ended_at <= $6 and started_at < $5
         order by started_at, ended_at, chain_id, sequence",
@@ -148,42 +164,39 @@ pub async fn blocks(
     .collect()
 }
 
-/// The blocks of one place that belong to these heads, by time. Heads without one are passed over.
+/// The blocks of these places that belong to these heads, by place and time. Heads without one are
+/// passed over.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn blocks_of(
     tx: &mut Tx,
     key: NodeKey,
-    place: Place,
+    places: &[Place],
     heads: &[HeadRow],
 ) -> Result<Vec<BlockRow>, StoreError> {
     let (tenant, node) = key.columns();
-    let ends: Vec<i64> = heads.iter().map(|row| row.head.period.end.0).collect();
-    let chains: Vec<&[u8]> = heads.iter().map(|row| &row.head.chain.0[..]).collect();
-    let sequences = heads.iter().map(|row| sequence_column(row.head.sequence));
-    sqlx::query_as!(
+    let places = places.iter().map(|place| place.column()).collect::<Result<Vec<_>, _>>()?;
+    let ends = || heads.iter().map(|row| row.head.period.end.0);
+    // One stretch of the index for each place; that other segments end within it is rare.
+    let rows = sqlx::query_as!(
         Row,
-        "select b.chain_id, b.sequence, b.started_at, b.ended_at, b.gpu_uuid, b.body
-        from unnest($4::bigint[], $5::bytea[], $6::bigint[]) as h (ended_at, chain_id, sequence)
-        join segment_block b on b.tenant_id = $1 and b.node_id = $2 and b.slot_no = $3
-            and b.ended_at = h.ended_at and b.chain_id = h.chain_id and b.sequence = h.sequence
-            and b.ended_at between $7 and $8
-        order by b.started_at, b.ended_at, b.chain_id, b.sequence",
+        "select slot_no, chain_id, sequence, started_at, ended_at, gpu_uuid, body from segment_block
+        where tenant_id = $1 and node_id = $2 and slot_no = any ($3) and ended_at between $4 and $5
+        order by slot_no, started_at, ended_at, chain_id, sequence",
         tenant,
         node,
-        place.column()?,
-        &ends,
-        &chains as &[&[u8]],
-        &sequences.collect::<Result<Vec<_>, _>>()?,
-        ends.iter().min().copied().unwrap_or(0),
-        ends.iter().max().copied().unwrap_or(0)
+        &places,
+        ends().min().unwrap_or(0),
+        ends().max().unwrap_or(0)
     )
     .fetch_all(tx.connection())
-    .await?
-    .into_iter()
-    .map(TryInto::try_into)
-    .collect()
+    .await?;
+    let wanted: HashSet<(ChainId, Sequence)> =
+        heads.iter().map(|row| (row.head.chain, row.head.sequence)).collect();
+    let rows = rows.into_iter().map(BlockRow::try_from);
+    let is_wanted = |row: &BlockRow| wanted.contains(&(row.chain, row.sequence));
+    rows.filter(|row| row.as_ref().map_or(true, is_wanted)).collect()
 }
 
 /// The end of the last segment that has a block of a slot.
@@ -240,29 +253,37 @@ pub(in crate::store) fn decode(body: &[u8]) -> Result<Block, StoreError> {
     Block::decode(body).map_err(|error| column("body").wrong(error))
 }
 
-/// The GPU that the last block of a slot before `at` was about.
+/// The GPUs that the last blocks of these slots before `at` were about; a slot without one is not
+/// among them.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn resident_before(
+pub async fn residents_before(
     tx: &mut Tx,
     key: NodeKey,
-    slot: SlotNo,
+    slots: &[SlotNo],
     at: Timestamp,
-) -> Result<Option<GpuUuid>, StoreError> {
+) -> Result<HashMap<SlotNo, GpuUuid>, StoreError> {
     let (tenant, node) = key.columns();
-    let uuid = sqlx::query_scalar!(
-        r#"select gpu_uuid as "gpu_uuid!" from segment_block
-        where tenant_id = $1 and node_id = $2 and slot_no = $3 and ended_at <= $4
-        order by ended_at desc limit 1"#,
+    let slots = slots.iter().map(|slot| slot_column(*slot)).collect::<Result<Vec<_>, _>>()?;
+    let rows = sqlx::query!(
+        r#"select s.slot_no as "slot_no!", last.gpu_uuid as "gpu_uuid!"
+        from unnest($3::smallint[]) as s (slot_no)
+        cross join lateral (
+            select b.gpu_uuid from segment_block b
+            where b.tenant_id = $1 and b.node_id = $2 and b.slot_no = s.slot_no and b.ended_at <= $4
+            order by b.ended_at desc limit 1
+        ) as last"#,
         tenant,
         node,
-        slot_column(slot)?,
+        &slots,
         at.0
     )
-    .fetch_optional(tx.connection())
+    .fetch_all(tx.connection())
     .await?;
-    uuid.map(|uuid| column("gpu_uuid").parsed(&uuid)).transpose()
+    rows.into_iter()
+        .map(|row| Ok((slot_no(row.slot_no)?, column("gpu_uuid").parsed(&row.gpu_uuid)?)))
+        .collect()
 }
 
 fn column(name: &'static str) -> Column {

@@ -51,7 +51,7 @@ async fn was_recorded(
     slot: SlotNo,
     hour: Hour,
 ) -> Result<bool, StoreError> {
-    let rows = hour::current(tx, node.key, slot, hour).await?;
+    let rows = hour::current(tx, node.key, &[slot], hour).await?;
     Ok(rows.iter().any(|row| row.record.measured_ms() > 0))
 }
 
