@@ -3,6 +3,8 @@
 //! One hour of one node is one transaction: the queue's row goes and the records come together.
 //! The rule of what becomes of a record is `core::metering::decide`; nothing here knows more.
 
+use std::collections::BTreeSet;
+
 use leasewatch_core::id::{Hash, SlotNo};
 use leasewatch_core::metering::{
     Current, HourNames, HourProfile, HourRecord, HourState, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write,
@@ -93,9 +95,14 @@ pub async fn turn(jobs: &Jobs, again: bool) -> Result<u64, StoreError> {
     let mut tx = jobs.db.begin(Scope::Worker).await?;
     let waiting = hour_work::list(&mut tx, before, again, TURN_LIMIT).await?;
     tx.commit().await?;
-    let (mut written, mut failed) = (0, None);
+    let (mut written, mut failed, mut days) = (0, None, BTreeSet::new());
     for (key, hour) in waiting {
-        match close_one(jobs, key, hour).await {
+        let ready = ensure_partitions(jobs, hour, &mut days).await;
+        let closed = match ready {
+            Ok(()) => close_one(jobs, key, hour).await,
+            Err(error) => Err(error),
+        };
+        match closed {
             Ok(records) => written += records,
             Err(error) => {
                 tracing::error!(%hour, error = %error, "an hour could not be closed and stays in the queue");
@@ -106,8 +113,21 @@ pub async fn turn(jobs: &Jobs, again: bool) -> Result<u64, StoreError> {
     failed.map_or(Ok(written), Err)
 }
 
+/// Before the transactions that close hours, and once for all hours of a day in a turn.
+async fn ensure_partitions(
+    jobs: &Jobs,
+    hour: Hour,
+    days: &mut BTreeSet<i64>,
+) -> Result<(), StoreError> {
+    let day = hour.0.div_euclid(24);
+    if !days.contains(&day) {
+        partition::ensure(&jobs.db, hour.period()).await?;
+        days.insert(day);
+    }
+    Ok(())
+}
+
 async fn close_one(jobs: &Jobs, key: NodeKey, hour: Hour) -> Result<u64, StoreError> {
-    partition::ensure(&jobs.db, hour.period()).await?;
     let mut tx = jobs.db.begin(Scope::Worker).await?;
     if !hour_work::take(&mut tx, key, hour).await? {
         return Ok(0);
