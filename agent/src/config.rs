@@ -11,9 +11,14 @@ use leasewatch_core::id::{Slug, clean_text};
 use leasewatch_proto::channel::{ServerAddress, ServerCertificate};
 use serde::Deserialize;
 
+use crate::command::{
+    CheckArgs, DoctorArgs, ExecArgs, RecordArgs, ReportArgs, RunCommand, StatusArgs,
+};
 use crate::source::DEFAULT_NVML_LIBRARY;
 use crate::spool::Quota;
 
+/// Where the agent keeps its state unless it is told otherwise.
+pub const DEFAULT_STATE_DIR: &str = "/var/lib/leasewatch-agent";
 const NAME_BYTES: usize = 128;
 
 /// Meters the GPUs of this machine and delivers signed records to a leasewatch server.
@@ -30,7 +35,32 @@ pub struct Cli {
 pub enum Command {
     /// Run until stopped. The first contact with the server joins this machine as a node; before
     /// it nothing is recorded, afterwards everything is, also while the server is away.
-    Run(Box<RunArgs>),
+    #[command(after_help = "\
+Exit codes: 0 stopped as asked, 1 failed, 2 wrong configuration, 3 another agent runs on the state
+directory. With --once: 0 printed, 2 wrong configuration, 4 no GPU was read.")]
+    Run(Box<RunCommand>),
+    /// Check once whether this is the machine that was rented: number and model of the GPUs, memory,
+    /// limits, links, errors, hidden sensors, against the wanted terms and the catalogue.
+    Check(CheckArgs),
+    /// Check whether the agent can do its work here, and say what to do where it cannot.
+    Doctor(Box<DoctorArgs>),
+    /// Show how the agent on this machine is.
+    #[command(after_help = "\
+Exit codes: 0 it runs and all is well, 1 it runs and something is not well, 2 wrong arguments,
+3 it does not run, 4 nothing can be said.")]
+    Status(StatusArgs),
+    /// Record while a job runs: start with it, end with it, note its name and exit code.
+    Exec(Box<ExecArgs>),
+    /// Record into a folder without a server: the same signed segments, to be looked at with
+    /// `report` and taken to a server later.
+    #[command(after_help = "\
+Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments or the folder is an agent's, 3 something
+records into the folder already.")]
+    Record(Box<RecordArgs>),
+    /// Show the hours of this machine's GPUs, from the records that lie on its disk.
+    #[command(after_help = "\
+Exit codes: 0 printed, 2 wrong arguments, 4 there is no record.")]
+    Report(ReportArgs),
 }
 
 /// Options of `run`. Each can also stand in the environment or in the file.
@@ -65,12 +95,15 @@ pub struct RunArgs {
     /// Count the processes on each GPU (numbers only: no names, users or arguments)
     #[arg(long, env = "LEASEWATCH_PROCESS_LISTS")]
     pub process_lists: bool,
-    /// Most memory for records that wait for the server, in MiB [default: 16]
+    /// Most disk for records that wait for the server, in MiB [default: 128]
     #[arg(long, env = "LEASEWATCH_SPOOL_MIB", value_name = "MIB")]
     pub spool_mib: Option<u32>,
-    /// Longest time for which records wait for the server, in hours [default: 24]
+    /// Longest time for which records wait for the server, in hours [default: 720]
     #[arg(long, env = "LEASEWATCH_SPOOL_HOURS", value_name = "HOURS")]
     pub spool_hours: Option<u32>,
+    /// Free space of the disk that records leave to others, in MiB [default: 256]
+    #[arg(long, env = "LEASEWATCH_SPOOL_RESERVE_MIB", value_name = "MIB")]
+    pub spool_reserve_mib: Option<u32>,
     /// How the log is written [default: text]
     #[arg(long, env = "LEASEWATCH_LOG_FORMAT", value_name = "FORMAT")]
     pub log_format: Option<LogFormat>,
@@ -107,6 +140,7 @@ struct FileConfig {
     process_lists: bool,
     spool_mib: Option<u32>,
     spool_hours: Option<u32>,
+    spool_reserve_mib: Option<u32>,
     log_format: Option<LogFormat>,
     log: Option<String>,
 }
@@ -116,6 +150,8 @@ struct FileConfig {
 #[expect(missing_docs, reason = "each field is documented at `RunArgs`")]
 pub struct Config {
     pub server: ServerAddress,
+    /// True when somebody said where the server is.
+    pub is_server_given: bool,
     pub state_dir: PathBuf,
     pub tenant: Slug,
     pub provider: Slug,
@@ -171,13 +207,16 @@ impl Config {
         let text = |value: Option<String>, other: Option<String>, default: &str| {
             value.or(other).unwrap_or_else(|| default.to_owned())
         };
+        let is_server_given = args.server.is_some() || file.server.is_some();
         let server = text(args.server, file.server, "http://127.0.0.1:7443");
         let certificate = args.server_certificate.or(file.server_certificate);
-        let default_dir = || PathBuf::from("/var/lib/leasewatch-agent");
-        let mib = args.spool_mib.or(file.spool_mib).unwrap_or(16);
-        let hours = args.spool_hours.or(file.spool_hours).unwrap_or(24);
+        let default_dir = || PathBuf::from(DEFAULT_STATE_DIR);
+        let mib = args.spool_mib.or(file.spool_mib).unwrap_or(128);
+        let hours = args.spool_hours.or(file.spool_hours).unwrap_or(720);
+        let reserve = args.spool_reserve_mib.or(file.spool_reserve_mib).unwrap_or(256);
         Ok(Self {
             server: server_address(&server, certificate.as_deref())?,
+            is_server_given,
             state_dir: args.state_dir.or(file.state_dir).unwrap_or_else(default_dir),
             tenant: slug("tenant", &text(args.tenant, file.tenant, "default"))?,
             provider: slug("provider", &text(args.provider, file.provider, "unknown"))?,
@@ -188,7 +227,7 @@ impl Config {
                 .unwrap_or_else(|| PathBuf::from(DEFAULT_NVML_LIBRARY)),
             cadence_ms: args.cadence.or(file.cadence).as_deref().map(cadence_ms).transpose()?,
             process_lists: args.process_lists || file.process_lists,
-            quota: quota(mib, hours)?,
+            quota: quota(mib, hours, reserve)?,
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
             log: text(args.log, file.log, "info"),
         })
@@ -245,14 +284,18 @@ fn cadence_ms(text: &str) -> Result<u32, ConfigError> {
         .ok_or_else(|| value("cadence", "must be a time from 100ms to 60s, such as 1s"))
 }
 
-fn quota(mib: u32, hours: u32) -> Result<Quota, ConfigError> {
+fn quota(mib: u32, hours: u32, reserve_mib: u32) -> Result<Quota, ConfigError> {
     if !(1..=4_096).contains(&mib) {
         return Err(value("spool_mib", "must be from 1 to 4096"));
     }
     if !(1..=24 * 30).contains(&hours) {
         return Err(value("spool_hours", "must be from 1 to 720"));
     }
-    Ok(Quota { bytes: u64::from(mib) << 20, hours })
+    if reserve_mib > 1 << 20 {
+        return Err(value("spool_reserve_mib", "must be from 0 to 1048576"));
+    }
+    let (bytes, reserve_bytes) = (u64::from(mib) << 20, u64::from(reserve_mib) << 20);
+    Ok(Quota { bytes, hours, reserve_bytes })
 }
 
 #[cfg(test)]
@@ -275,7 +318,7 @@ mod tests {
     fn the_defaults_are_complete() {
         let config = Config::new(RunArgs::default()).unwrap();
         assert_eq!(config.server.to_string(), "http://127.0.0.1:7443");
-        assert_eq!(config.quota, Quota { bytes: 16 << 20, hours: 24 });
+        assert_eq!(config.quota, Quota { bytes: 128 << 20, hours: 720, reserve_bytes: 256 << 20 });
         assert_eq!(config.cadence_ms, None);
         assert!(!config.process_lists);
     }
@@ -332,7 +375,10 @@ mod tests {
         use clap::CommandFactory;
         Cli::command().debug_assert();
         let cli = Cli::try_parse_from(["leasewatch-agent", "run", "--provider", "acme"]).unwrap();
-        let Command::Run(args) = cli.command;
-        assert_eq!(args.provider.as_deref(), Some("acme"));
+        assert!(matches!(cli.command, Command::Run(_)));
+        let of = |words: &[&str]| Cli::try_parse_from([&["leasewatch-agent"], words].concat());
+        assert!(of(&["run", "--json"]).is_err(), "--json is of --once");
+        assert!(of(&["exec"]).is_err() && of(&["exec", "true"]).is_err(), "a job stands after --");
+        assert!(of(&["exec", "--job", "a", "--", "python", "--job", "b"]).is_ok());
     }
 }

@@ -5,8 +5,10 @@
 //! a measured one by configuration. Nothing here schedules reads or judges what they mean.
 
 pub mod host;
+pub mod kmsg;
 pub mod nvml;
 mod nvml_raw;
+pub mod survey;
 
 use std::path::{Path, PathBuf};
 

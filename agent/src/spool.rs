@@ -1,28 +1,82 @@
-//! Sealed segments that wait for the server, in memory.
+//! Sealed segments that wait for the server: on disk, and in memory where the disk cannot be used.
 //!
-//! The entries cover every sequence from the oldest that is still owed to the newest that was
-//! sealed, without a hole: a segment that has to go becomes (a part of) a drop in the same place.
-//! Bounded by bytes and by hours; a full spool gives up its oldest. What it holds dies with the
-//! process; the next one declares it. A spool on disk can take this one's place: append, look up,
-//! trim, drop.
+//! Invariants, in the order in which a reader should doubt them:
+//! 1. **A sequence never stands for two contents.** A segment may leave only after it is on disk
+//!    (`fdatasync`), or, while it waits in memory, after `state.toml` names it as the chain's end.
+//!    The chain goes on behind the higher of the two ends. The file that is written is never
+//!    removed before the next one is synced, so an acknowledged end is not forgotten either.
+//! 2. **What was written whole is delivered.** Files are only appended to, and removed whole. A
+//!    torn tail is cut; damage in the middle costs the records that it is in; a file that is not
+//!    understood is set aside. Opening never fails.
+//! 3. **What is lost is declared.** Everything from the oldest sequence that is kept to the end of
+//!    the chain is a segment or part of a dropped range, and every such range can be signed: its
+//!    end is the `previous` of the head behind it.
+//! 4. **Nothing on disk has to be believed.** There is no ledger: what is here follows from the
+//!    records. How far the server is stands in a note that may be lost, or be anything.
+//! 5. **Bounded**: bytes on disk, hours, free bytes of the disk, bytes in memory. Eight bytes of
+//!    memory for each segment on disk; one is read when it is sent.
+//!
+//! Acknowledged segments stay for an hour where there is a disk, so that a server that was restored
+//! from a backup can have them again. Not here: keys and signatures, and what stands in a record
+//! (`core::evidence::spool`).
+
+mod chunk;
+mod disk;
+mod dropped;
+mod loss;
+mod opening;
+mod report;
+mod writing;
 
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 
 use leasewatch_core::delivery::{Item, ItemKind, SpoolIndex};
-use leasewatch_core::evidence::chain::{DropReason, SealedSegment};
+use leasewatch_core::evidence::chain::{Head, SealedSegment};
+use leasewatch_core::evidence::spool::FileHeader;
 use leasewatch_core::id::{Hash, Sequence};
-use leasewatch_core::time::{HOUR_MS, Period, Timestamp};
+use leasewatch_core::time::Timestamp;
+
+use self::chunk::Chunk;
+use self::disk::Disk;
+use self::dropped::Dropped;
+use self::opening::Note;
+use self::writing::{Trouble, after};
+use crate::clock::Instant;
+
+pub use dropped::DroppedRange;
+pub use report::{Mode, Reader, Report};
+pub use writing::Appended;
 
 /// What a drop weighs on the wire, roughly: its statement and signature.
 const DROP_BYTES: u64 = 512;
+/// How long acknowledged segments stay on disk.
+const GRACE_MS: i64 = 3_600_000;
+/// Between two notes about acknowledgements.
+const NOTE_EVERY_MS: i64 = 30_000;
+
+/// The folder of the spool in a state directory.
+#[must_use]
+pub fn folder(state_dir: &Path) -> PathBuf {
+    state_dir.join("spool")
+}
 
 /// How much the spool may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
-    /// Bytes of sealed segments.
+    /// Bytes of files.
     pub bytes: u64,
     /// Hours from the oldest to the newest segment.
     pub hours: u32,
+    /// Bytes of the disk that stay free for others.
+    pub reserve_bytes: u64,
+}
+
+impl Quota {
+    /// Where a file ends and the next begins: what is dropped at once is a sixteenth.
+    fn file_bytes(&self) -> u64 {
+        (self.bytes / 16).clamp(4 << 10, 1 << 20)
+    }
 }
 
 /// The end of a chain: the last head that was sealed, or that left the spool.
@@ -39,64 +93,10 @@ pub struct ChainEnd {
 impl ChainEnd {
     /// The end of a chain without segments.
     pub const START: Self = Self { sequence: Sequence(0), head: None, ended_at: None };
-}
 
-/// A range of sequences that will never come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DroppedRange {
-    /// First sequence.
-    pub first: Sequence,
-    /// Last sequence.
-    pub last: Sequence,
-    /// The time that they covered.
-    pub period: Period,
-    /// Why.
-    pub reason: DropReason,
-    /// Hash of the head at `last`.
-    pub last_head: Hash,
-}
-
-#[derive(Debug)]
-enum Entry {
-    Segment { sealed: Box<SealedSegment>, hash: Hash, bytes: u64 },
-    Dropped(DroppedRange),
-}
-
-impl Entry {
-    fn first(&self) -> Sequence {
-        match self {
-            Self::Segment { sealed, .. } => sealed.signed.head.sequence,
-            Self::Dropped(range) => range.first,
-        }
-    }
-
-    fn last(&self) -> Sequence {
-        match self {
-            Self::Segment { sealed, .. } => sealed.signed.head.sequence,
-            Self::Dropped(range) => range.last,
-        }
-    }
-
-    fn started_at(&self) -> Timestamp {
-        match self {
-            Self::Segment { sealed, .. } => sealed.signed.head.period.start,
-            Self::Dropped(range) => range.period.start,
-        }
-    }
-
-    fn end(&self) -> ChainEnd {
-        let (head, ended_at) = match self {
-            Self::Segment { sealed, hash, .. } => (*hash, sealed.signed.head.period.end),
-            Self::Dropped(range) => (range.last_head, range.period.end),
-        };
-        ChainEnd { sequence: self.last(), head: Some(head), ended_at: Some(ended_at) }
-    }
-
-    fn bytes(&self) -> u64 {
-        match self {
-            Self::Segment { bytes, .. } => *bytes,
-            Self::Dropped(_) => DROP_BYTES,
-        }
+    fn of(head: &Head) -> Self {
+        let (sequence, ended_at) = (head.sequence, Some(head.period.end));
+        Self { sequence, head: Some(head.hash()), ended_at }
     }
 }
 
@@ -104,375 +104,202 @@ impl Entry {
 #[derive(Debug)]
 pub struct Spool {
     quota: Quota,
-    /// What stands right before the oldest entry.
+    owner: FileHeader,
+    disk: Option<Box<dyn Disk>>,
+    /// The file that is appended to: the last chunk's.
+    active: Option<u64>,
+    next_number: u64,
+    /// Why nothing is written to disk at present.
+    trouble: Option<Trouble>,
+    /// Files of chains that were given up, removed once the state names the new one.
+    stale: Vec<u64>,
+    /// What stands right before the oldest sequence.
     before: ChainEnd,
-    entries: VecDeque<Entry>,
-    bytes: u64,
-    segments: u64,
+    end: ChainEnd,
+    chunks: VecDeque<Chunk>,
+    dropped: Dropped,
+    /// As far as this process knows.
+    acked: Sequence,
+    acked_at: Option<Timestamp>,
+    noted_at_ms: Option<i64>,
 }
 
 impl Spool {
-    /// An empty spool of a chain that ends at `end`.
+    /// An empty spool in memory, of a chain that ends at `end`.
     #[must_use]
-    pub fn new(quota: Quota, end: ChainEnd) -> Self {
-        Self { quota, before: end, entries: VecDeque::new(), bytes: 0, segments: 0 }
+    pub fn in_memory(quota: Quota, owner: FileHeader, end: ChainEnd) -> Self {
+        Self {
+            quota,
+            owner,
+            disk: None,
+            active: None,
+            next_number: 1,
+            trouble: None,
+            stale: Vec::new(),
+            before: end,
+            end,
+            chunks: VecDeque::new(),
+            dropped: Dropped::default(),
+            acked: end.sequence,
+            acked_at: None,
+            noted_at_ms: None,
+        }
     }
 
     /// The end of the chain.
     #[must_use]
     pub fn end(&self) -> ChainEnd {
-        self.entries.back().map_or(self.before, Entry::end)
+        self.end
     }
 
-    /// Segments that wait.
+    /// Segments that wait for the server.
     #[must_use]
     pub fn segments(&self) -> u64 {
-        self.segments
+        let from = self.acked.max(self.before.sequence).0.saturating_add(1);
+        let all = self.end.sequence.0.saturating_add(1).saturating_sub(from);
+        all.saturating_sub(self.dropped.count_in(from..=self.end.sequence.0))
     }
 
-    /// Their bytes.
+    /// Bytes that are kept, on disk and in memory.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.chunks.iter().map(|chunk| chunk.bytes).sum()
     }
 
-    /// Takes the next segment of the chain in, and gives up the oldest ones if that is too much.
-    /// Returns how many were given up.
-    pub fn append(&mut self, sealed: SealedSegment) -> u64 {
-        debug_assert_eq!(self.end().sequence.next(), Some(sealed.signed.head.sequence));
-        let bytes = weight(&sealed);
-        let hash = sealed.signed.head.hash();
-        self.bytes += bytes;
-        self.segments += 1;
-        self.entries.push_back(Entry::Segment { sealed: Box::new(sealed), hash, bytes });
-        let mut given_up = 0;
-        // The newest segment stays whatever it weighs: a spool that keeps nothing delivers nothing.
-        while self.segments > 1 && self.is_over_quota() {
-            self.give_up_oldest();
-            given_up += 1;
-        }
-        given_up
-    }
-
-    /// The segment with this sequence.
+    /// Why segments wait in memory only; `None` while they are on disk.
     #[must_use]
-    pub fn segment(&self, sequence: Sequence) -> Option<&SealedSegment> {
-        match self.entry(sequence)? {
-            Entry::Segment { sealed, .. } => Some(sealed),
-            Entry::Dropped(_) => None,
+    pub fn memory_reason(&self) -> Option<&str> {
+        self.trouble.as_ref().map(|trouble| trouble.reason.as_str())
+    }
+
+    /// The segment with this sequence. One that cannot be read any more becomes a drop.
+    pub fn segment(&mut self, sequence: Sequence) -> Option<SealedSegment> {
+        if self.dropped.at(sequence).is_some() {
+            return None;
         }
+        let sealed = self.chunk(sequence)?.read(sequence, self.disk.as_deref());
+        if sealed.is_none() {
+            self.spoil(sequence);
+        }
+        sealed
     }
 
     /// The drop for `first ..= last`, both within one dropped range that ends at `last`.
     #[must_use]
     pub fn dropped(&self, first: Sequence, last: Sequence) -> Option<DroppedRange> {
-        match self.entry(first)? {
-            Entry::Dropped(range) if range.last == last => Some(DroppedRange { first, ..*range }),
-            _ => None,
+        let range = self.dropped.at(first)?;
+        (range.last == last).then_some(DroppedRange { first, ..*range })
+    }
+
+    /// The server has everything up to `through`. What it has had for an hour goes.
+    pub fn trim(&mut self, through: Sequence, now: Instant) {
+        let through = through.min(self.end.sequence);
+        // Less than before: a server that was restored from a backup wants some of it again.
+        if through != self.acked {
+            (self.acked, self.acked_at) = (through, Some(now.wall));
+        }
+        for chunk in &mut self.chunks {
+            let is_acked = chunk.end.sequence <= self.acked;
+            let since = chunk.acked_since_ms.unwrap_or(now.boot_ms);
+            chunk.acked_since_ms = is_acked.then_some(since);
+        }
+        let is_over = |chunk: &Chunk| {
+            let since = chunk.acked_since_ms.map_or(0, |since| now.boot_ms.saturating_sub(since));
+            let is_acked = chunk.end.sequence <= self.acked;
+            let is_written = chunk.file().is_some() && chunk.file() == self.active;
+            is_acked && !is_written && (chunk.is_in_memory() || since >= GRACE_MS)
+        };
+        let count = self.chunks.iter().take_while(|chunk| is_over(chunk)).count();
+        self.forget_front(count);
+        let is_due = |at: i64| now.boot_ms.saturating_sub(at) >= NOTE_EVERY_MS;
+        if self.noted_at_ms.is_none_or(is_due) || self.acked == self.end.sequence {
+            self.write_note(now);
         }
     }
 
-    /// Forgets everything up to `through`.
-    pub fn trim(&mut self, through: Sequence) {
-        while self.entries.front().is_some_and(|entry| entry.last() <= through) {
-            if let Some(entry) = self.entries.pop_front() {
-                self.before = entry.end();
-                self.uncount(&entry);
+    fn chunk(&self, sequence: Sequence) -> Option<&Chunk> {
+        let index = self.chunks.partition_point(|chunk| chunk.end.sequence < sequence);
+        self.chunks.get(index).filter(|chunk| chunk.first <= sequence)
+    }
+
+    /// After something left the front: forgets drops that nobody asks for any more, and knows again
+    /// what stands before the oldest sequence.
+    fn settle_front(&mut self) {
+        let front = self.chunks.front();
+        let kept = front.map_or(Sequence(u64::MAX), |chunk| chunk.first).min(after(self.acked));
+        self.dropped.forget_below(kept);
+        let of_drop = self.dropped.oldest().map(|range| range.first);
+        let known = match (front, of_drop) {
+            (None, None) => self.end,
+            (Some(chunk), None) => before(chunk),
+            (Some(chunk), Some(first)) if chunk.first <= first => before(chunk),
+            (_, Some(first)) => {
+                ChainEnd { sequence: Sequence(first.0 - 1), head: None, ended_at: None }
             }
-        }
-        if let Some(Entry::Dropped(range)) = self.entries.front_mut()
-            && range.first <= through
-            && let Some(next) = through.next()
-        {
-            // A drop that grew while its beginning was on the way. Its period stays: it is known
-            // for the whole only, and claiming too much time for a loss hides none.
-            range.first = next;
-            self.before = ChainEnd { sequence: through, head: None, ended_at: None };
+        };
+        if self.before.sequence != known.sequence || self.before.head.is_none() {
+            self.before = known;
         }
     }
 
-    /// Turns a segment that the server refuses into a drop and returns it.
-    pub fn quarantine(&mut self, sequence: Sequence) -> Option<SealedSegment> {
-        let index = self.index(sequence)?;
-        self.turn_into_drop(index, DropReason::Refused)
-    }
-
-    /// Declares what the server expects and this spool never had or has trimmed: everything from
-    /// `first` to right before the oldest entry. `since` is where the server's record ends, if it
-    /// has one, and `head` what it holds there.
-    ///
-    /// Returns false when the hash of the last head is not known, so that nothing can be declared.
-    pub fn declare(
-        &mut self,
-        first: Sequence,
-        since: Option<Timestamp>,
-        head: Option<Hash>,
-    ) -> bool {
-        let ChainEnd { sequence: last, head: Some(last_head), ended_at: Some(end) } = self.before
-        else {
-            return false;
+    fn write_note(&mut self, now: Instant) {
+        self.noted_at_ms = Some(now.boot_ms);
+        let note = Note {
+            chain: self.owner.chain.to_string(),
+            acked: self.acked.0,
+            acked_at_ms: self.acked_at.map(|at| at.0),
+            memory_reason: self.memory_reason().map(ToOwned::to_owned),
         };
-        if first > last {
-            return false;
-        }
-        let start = since.unwrap_or(end).min(end);
-        let period = Period::new(start, end);
-        let reason = DropReason::Lost;
-        self.entries.push_front(Entry::Dropped(DroppedRange {
-            first,
-            last,
-            period,
-            reason,
-            last_head,
-        }));
-        self.before =
-            ChainEnd { sequence: Sequence(first.0.saturating_sub(1)), head, ended_at: Some(start) };
-        true
-    }
-
-    /// Ends the chain, which cannot go on, and begins the next one. What is owed of the old one
-    /// becomes a drop of the first sequences of the new one: in the old chain those sequences are
-    /// somebody else's, or the server refuses a drop of them. Returns how many sequences that are.
-    pub fn start_chain(&mut self) -> u64 {
-        let end = self.end();
-        let started_at = self.entries.iter().map(Entry::started_at).min();
-        let owed = end.sequence.0.saturating_add(1).saturating_sub(self.oldest().0);
-        *self = Self::new(self.quota, ChainEnd::START);
-        let (Some(started_at), Some(last_head), Some(ended_at)) =
-            (started_at, end.head, end.ended_at)
-        else {
-            return 0;
-        };
-        self.entries.push_back(Entry::Dropped(DroppedRange {
-            first: Sequence::FIRST,
-            last: Sequence(owed),
-            period: Period::new(started_at, ended_at.max(started_at)),
-            reason: DropReason::Lost,
-            last_head,
-        }));
-        owed
-    }
-
-    fn entry(&self, sequence: Sequence) -> Option<&Entry> {
-        self.entries.get(self.index(sequence)?)
-    }
-
-    fn index(&self, sequence: Sequence) -> Option<usize> {
-        let index = self.entries.partition_point(|entry| entry.last() < sequence);
-        let entry = self.entries.get(index)?;
-        (entry.first() <= sequence).then_some(index)
-    }
-
-    fn is_over_quota(&self) -> bool {
-        let Some(Entry::Segment { sealed, .. }) =
-            self.entries.iter().find(|entry| matches!(entry, Entry::Segment { .. }))
-        else {
-            return false;
-        };
-        let oldest = sealed.signed.head.period.start;
-        let newest = self.end().ended_at.unwrap_or(oldest);
-        self.bytes > self.quota.bytes
-            || newest.since(oldest) > i64::from(self.quota.hours).saturating_mul(HOUR_MS)
-    }
-
-    fn give_up_oldest(&mut self) {
-        let is_segment = |entry: &Entry| matches!(entry, Entry::Segment { .. });
-        let Some(index) = self.entries.iter().position(is_segment) else { return };
-        self.turn_into_drop(index, DropReason::Quota);
-        self.join_quota_drops(index);
-    }
-
-    fn turn_into_drop(&mut self, index: usize, reason: DropReason) -> Option<SealedSegment> {
-        let Some(Entry::Segment { sealed, hash, bytes }) = self.entries.get_mut(index) else {
-            return None;
-        };
-        let (sequence, period) = (sealed.signed.head.sequence, sealed.signed.head.period);
-        let range =
-            DroppedRange { first: sequence, last: sequence, period, reason, last_head: *hash };
-        self.bytes -= *bytes;
-        self.segments -= 1;
-        match std::mem::replace(&mut self.entries[index], Entry::Dropped(range)) {
-            Entry::Segment { sealed, .. } => Some(*sealed),
-            Entry::Dropped(_) => None,
+        if let (Some(disk), Ok(text)) = (self.disk.as_mut(), toml::to_string(&note)) {
+            let _ = disk.set_note(&text);
         }
     }
+}
 
-    /// One drop for a run of evictions, so that a long outage leaves one statement.
-    fn join_quota_drops(&mut self, index: usize) {
-        let Some(before) = index.checked_sub(1) else { return };
-        let (Some(Entry::Dropped(earlier)), Some(Entry::Dropped(later))) =
-            (self.entries.get(before), self.entries.get(index))
-        else {
-            return;
-        };
-        if earlier.reason != DropReason::Quota || later.reason != DropReason::Quota {
-            return;
-        }
-        let joined = DroppedRange {
-            first: earlier.first,
-            period: Period::new(earlier.period.start.min(later.period.start), later.period.end),
-            ..*later
-        };
-        self.entries[before] = Entry::Dropped(joined);
-        self.entries.remove(index);
-    }
-
-    fn uncount(&mut self, entry: &Entry) {
-        if let Entry::Segment { bytes, .. } = entry {
-            self.bytes -= bytes;
-            self.segments -= 1;
-        }
+/// What stands right before a chunk.
+fn before(chunk: &Chunk) -> ChainEnd {
+    match chunk.previous {
+        None => ChainEnd::START,
+        head => ChainEnd {
+            sequence: Sequence(chunk.first.0.saturating_sub(1)),
+            head,
+            ended_at: Some(chunk.started_at),
+        },
     }
 }
 
 impl SpoolIndex for Spool {
     fn oldest(&self) -> Sequence {
-        let before = self.before.sequence;
-        self.entries.front().map_or(before.next().unwrap_or(before), Entry::first)
+        after(self.before.sequence)
     }
 
     fn newest(&self) -> Sequence {
-        self.end().sequence
+        self.end.sequence
     }
 
     fn item(&self, sequence: Sequence) -> Option<Item> {
-        let entry = self.entry(sequence)?;
-        let kind = match entry {
-            Entry::Segment { .. } => ItemKind::Segment,
-            Entry::Dropped(_) => ItemKind::Drop,
-        };
-        Some(Item { first: entry.first(), last: entry.last(), bytes: entry.bytes(), kind })
+        if let Some(range) = self.dropped.at(sequence) {
+            let (first, last) = (range.first, range.last);
+            return Some(Item { first, last, bytes: DROP_BYTES, kind: ItemKind::Drop });
+        }
+        let bytes = self.chunk(sequence)?.weight(sequence)?;
+        Some(Item { first: sequence, last: sequence, bytes, kind: ItemKind::Segment })
     }
 
     fn head_hash(&self, sequence: Sequence) -> Option<Hash> {
         if sequence == self.before.sequence {
             return self.before.head;
         }
-        let end = self.entry(sequence)?.end();
-        (end.sequence == sequence).then_some(end.head).flatten()
+        if sequence == self.end.sequence {
+            return self.end.head;
+        }
+        if let Some(range) = self.dropped.at(sequence) {
+            return (range.last == sequence).then_some(range.last_head);
+        }
+        let sealed = self.chunk(sequence)?.read(sequence, self.disk.as_deref())?;
+        Some(sealed.signed.head.hash())
     }
-}
-
-fn weight(sealed: &SealedSegment) -> u64 {
-    let blocks: usize = sealed.blocks.iter().map(Vec::len).sum();
-    let bytes = blocks + sealed.signed.statement.len() + sealed.signed.signature.len();
-    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use leasewatch_core::evidence::chain::seal;
-    use leasewatch_core::segment::{Block, Event, EventKind, EventsBlock};
-
-    use super::*;
-    use crate::recorder::fixture;
-
-    const ROOMY: Quota = Quota { bytes: 1 << 20, hours: 24 };
-
-    /// The next segment of the spool's chain: one minute with one event.
-    fn next(spool: &Spool) -> SealedSegment {
-        let end = spool.end();
-        let sequence = end.sequence.next().unwrap();
-        let start = Timestamp(1_800_000_000_000 + i64::try_from(sequence.0).unwrap() * 60_000);
-        let event = Event::new(start, None, EventKind::NoGpuAttached);
-        let blocks = [Block::Events(EventsBlock { events: vec![event] })];
-        let mut draft = fixture::head_draft(sequence, end.head);
-        draft.period = Period::new(start, start.plus_ms(60_000));
-        seal(draft, &blocks, &fixture::key()).unwrap()
-    }
-
-    fn filled(quota: Quota, count: u64) -> Spool {
-        let mut spool = Spool::new(quota, ChainEnd::START);
-        for _ in 0..count {
-            let sealed = next(&spool);
-            spool.append(sealed);
-        }
-        spool
-    }
-
-    #[test]
-    fn what_was_appended_is_there_until_it_is_trimmed() {
-        let mut spool = filled(ROOMY, 5);
-        assert_eq!((spool.oldest(), spool.newest()), (Sequence(1), Sequence(5)));
-        spool.trim(Sequence(3));
-        assert_eq!((spool.oldest(), spool.segments()), (Sequence(4), 2));
-        assert_eq!(spool.segment(Sequence(3)), None);
-        assert!(spool.head_hash(Sequence(3)).is_some());
-        let fourth = spool.segment(Sequence(4)).unwrap();
-        assert_eq!(fourth.signed.head.previous, spool.head_hash(Sequence(3)));
-        spool.trim(Sequence(5));
-        assert_eq!((spool.oldest(), spool.newest()), (Sequence(6), Sequence(5)));
-        assert_eq!((spool.bytes(), spool.segments()), (0, 0));
-    }
-
-    #[test]
-    fn a_full_spool_gives_up_its_oldest_as_one_drop() {
-        let one = weight(&next(&Spool::new(ROOMY, ChainEnd::START)));
-        let mut spool = filled(Quota { bytes: one * 3 + one / 2, hours: 24 }, 8);
-        assert_eq!(spool.segments(), 3);
-        let range = spool.dropped(Sequence(1), Sequence(5)).unwrap();
-        assert_eq!(range.reason, DropReason::Quota);
-        assert_eq!(range.period.ms(), 5 * 60_000);
-        assert_eq!(Some(range.last_head), spool.segment(Sequence(6)).unwrap().signed.head.previous);
-        assert_eq!(spool.item(Sequence(2)).map(|item| item.last), Some(Sequence(5)));
-        spool.trim(Sequence(2));
-        assert_eq!(spool.oldest(), Sequence(3));
-        assert!(spool.dropped(Sequence(3), Sequence(5)).is_some());
-    }
-
-    #[test]
-    fn a_spool_is_bounded_in_hours_too() {
-        let spool = filled(Quota { bytes: 1 << 20, hours: 1 }, 70);
-        assert_eq!(spool.segments(), 60);
-    }
-
-    #[test]
-    fn a_refused_segment_becomes_a_drop_of_its_own() {
-        let mut spool = filled(ROOMY, 3);
-        let refused = spool.quarantine(Sequence(2)).unwrap();
-        let range = spool.dropped(Sequence(2), Sequence(2)).unwrap();
-        assert_eq!(
-            (range.reason, range.last_head),
-            (DropReason::Refused, refused.signed.head.hash())
-        );
-        assert_eq!(spool.segments(), 2);
-        assert_eq!(spool.quarantine(Sequence(2)), None);
-    }
-
-    #[test]
-    fn what_died_with_an_earlier_process_is_declared_with_its_last_head() {
-        let earlier = filled(ROOMY, 4).end();
-        let mut spool = Spool::new(ROOMY, earlier);
-        let sealed = next(&spool);
-        spool.append(sealed);
-        let cursor = Some(Timestamp(1_800_000_060_000));
-        assert!(spool.declare(Sequence(2), cursor, Some(Hash([1; 32]))));
-        let range = spool.dropped(Sequence(2), Sequence(4)).unwrap();
-        assert_eq!(Some(range.last_head), earlier.head);
-        assert_eq!((Some(range.period.start), Some(range.period.end)), (cursor, earlier.ended_at));
-        assert_eq!(spool.oldest(), Sequence(2));
-        assert_eq!(spool.head_hash(Sequence(1)), Some(Hash([1; 32])));
-        assert!(!spool.declare(Sequence(2), cursor, None));
-    }
-
-    #[test]
-    fn what_is_owed_of_a_chain_that_ends_is_a_drop_at_the_beginning_of_the_next() {
-        let mut spool = filled(ROOMY, 5);
-        spool.quarantine(Sequence(4)).unwrap();
-        spool.trim(Sequence(2));
-        let end = spool.end();
-        assert_eq!(spool.start_chain(), 3);
-        let range = spool.dropped(Sequence(1), Sequence(3)).unwrap();
-        assert_eq!((range.reason, Some(range.last_head)), (DropReason::Lost, end.head));
-        assert_eq!(range.period.ms(), 3 * 60_000);
-        assert_eq!(Some(range.period.end), end.ended_at);
-        assert_eq!((spool.bytes(), spool.segments(), spool.oldest()), (0, 0, Sequence(1)));
-        let first = next(&spool);
-        assert_eq!(first.signed.head.sequence, Sequence(4));
-        assert_eq!(first.signed.head.previous, end.head);
-        // A chain that owes nothing leaves nothing.
-        spool.trim(Sequence(3));
-        assert_eq!(spool.start_chain(), 0);
-        assert_eq!((spool.oldest(), spool.newest()), (Sequence(1), Sequence(0)));
-    }
-}
+mod tests;

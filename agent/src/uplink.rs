@@ -12,7 +12,7 @@ mod link;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use leasewatch_core::delivery::{Action, CloseReason, Ending, Moment, Sender};
+use leasewatch_core::delivery::{Action, CloseReason, Ending, Moment, Sender, SpoolIndex};
 use leasewatch_core::evidence::chain::ChainStartReason;
 use leasewatch_core::id::{ChainId, Sequence, Slug};
 use leasewatch_proto::channel::ServerAddress;
@@ -66,6 +66,7 @@ pub struct Uplink {
     options: UplinkOptions,
     shared: Shared,
     welcomed: watch::Sender<bool>,
+    connected: watch::Sender<bool>,
     sender: Sender,
     link: Link,
     hello: Option<Hello>,
@@ -95,6 +96,7 @@ impl Uplink {
             options,
             shared,
             welcomed,
+            connected: watch::Sender::new(false),
             sender: Sender::new(now()),
             link: Link::Down,
             hello: None,
@@ -108,12 +110,20 @@ impl Uplink {
         (uplink, flag)
     }
 
+    /// True while a welcomed stream is open.
+    #[must_use]
+    pub fn connected(&self) -> watch::Receiver<bool> {
+        self.connected.subscribe()
+    }
+
     /// Runs until `stop` turns true, and then for up to five seconds more while an open stream
     /// still delivers. Returns how many segments were not acknowledged.
     pub async fn run(mut self, mut stop: watch::Receiver<bool>) -> u64 {
         let mut deadline = None;
         loop {
             self.drive();
+            self.connected
+                .send_if_modified(|open| std::mem::replace(open, self.sender.is_open()) != *open);
             let waiting = self.shared.journal.with_spool(|spool| spool.segments());
             if let Some(deadline) = deadline
                 && (waiting == 0 || !self.sender.is_open() || Instant::now() >= deadline)
@@ -166,19 +176,23 @@ impl Uplink {
                 self.start_in_flight = true;
             }
             Action::SendSegment(sequence) => {
-                let parts =
-                    journal.with_spool(|spool| spool.segment(sequence).map(SegmentParts::from));
-                if let Some(parts) = parts {
-                    self.link.send(Up::Segment(parts.into_wire()));
+                let sealed = journal.with_spool(|spool| spool.segment(sequence));
+                match sealed {
+                    Some(sealed) => {
+                        self.link.send(Up::Segment(SegmentParts::from(&sealed).into_wire()));
+                    }
+                    // Not readable any more: what became of it stands in its place.
+                    None => {
+                        let item = journal.with_spool(|spool| spool.item(sequence));
+                        self.send_drop(sequence, item.map_or(sequence, |item| item.last));
+                    }
                 }
             }
             Action::SendDrop { first, last } => self.send_drop(first, last),
-            Action::Trim(through) => journal.with_spool(|spool| spool.trim(through)),
-            Action::Quarantine(sequence) => {
-                if let Some(sealed) = journal.with_spool(|spool| spool.quarantine(sequence)) {
-                    journal.keep_refused(&sealed, &self.refusal_code);
-                }
+            Action::Trim(through) => {
+                journal.with_spool(|spool| spool.trim(through, clock::Instant::now()));
             }
+            Action::Quarantine(sequence) => journal.quarantine(sequence, &self.refusal_code),
             Action::Declare { first, last } => self.declare(first, last),
             Action::Close(reason) => self.close(reason),
         }

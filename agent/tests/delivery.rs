@@ -320,7 +320,7 @@ impl Agent {
     fn on_chain(path: &std::path::Path, chain: ChainId) -> Self {
         let dir = StateDir::open(path).unwrap();
         let state = State::load(&dir, chain).unwrap();
-        let quota = Quota { bytes: 1 << 20, hours: 24 };
+        let quota = Quota { bytes: 1 << 20, hours: 24, reserve_bytes: 0 };
         let key = leasewatch_agent::identity::load_or_create_key(&dir).unwrap();
         let life_unit = LifeUnit {
             id: LifeUnitId([3; 16]),
@@ -425,13 +425,12 @@ async fn segments_survive_a_server_restart_and_a_stop_waits_for_the_last_ack() {
     agent.journal.with_spool(|spool| assert_eq!(spool.segments(), 0));
 }
 
-#[tokio::test]
-async fn what_died_with_a_process_is_declared_by_the_next() {
-    let temp = tempfile::tempdir().unwrap();
+/// A process that delivered two of five segments and ended; then one that seals a sixth.
+async fn delivered_by_two_processes(path: &std::path::Path) -> Stored {
     let (stored, _keep) = watch::channel(Stored::default());
     let server = Server::start(ANY_PORT, 9, &stored).await;
     {
-        let agent = Agent::new(temp.path());
+        let agent = Agent::new(path);
         let Handles { uplink, .. } = welcomed(&agent, server.address, &stored).await;
         agent.seal(2);
         until(&stored, |stored| stored.reached(2)).await;
@@ -439,12 +438,26 @@ async fn what_died_with_a_process_is_declared_by_the_next() {
         let _ = uplink.await;
         agent.seal(3);
     }
-    let agent = Agent::new(temp.path());
+    let agent = Agent::new(path);
     agent.seal(1);
     let (_stop, _uplink) = agent.connect(server.address);
-    let all = until(&stored, |stored| stored.reached(6)).await;
-    assert_eq!(all.segments, [1, 2, 6]);
-    assert_eq!(all.drops, [(3, 5, DropReason::Lost)]);
+    until(&stored, |stored| stored.reached(6)).await
+}
+
+#[tokio::test]
+async fn what_a_process_could_not_deliver_is_delivered_by_the_next() {
+    let temp = tempfile::tempdir().unwrap();
+    let all = delivered_by_two_processes(temp.path()).await;
+    assert_eq!((all.segments, all.drops), (vec![1, 2, 3, 4, 5, 6], vec![]));
+}
+
+#[tokio::test]
+async fn what_died_in_the_memory_of_a_process_is_declared_by_the_next() {
+    let temp = tempfile::tempdir().unwrap();
+    // Where the spool's folder belongs is something else: nothing can be written.
+    std::fs::write(temp.path().join("spool"), "").unwrap();
+    let all = delivered_by_two_processes(temp.path()).await;
+    assert_eq!((all.segments, all.drops), (vec![1, 2, 6], vec![(3, 5, DropReason::Lost)]));
 }
 
 #[tokio::test]

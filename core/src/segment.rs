@@ -29,7 +29,7 @@ use crate::time::Timestamp;
 
 pub use codec::DecodeError;
 pub use event::{
-    Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, StopReason,
+    Event, EventKind, GpuInventory, HostInventory, JobEnd, LifeUnit, LifeUnitKind, StopReason,
 };
 pub(crate) use list::{put_list, take_list};
 pub use partition::{MigInstance, Partition, Place, Seat, SeatClash};

@@ -4,20 +4,25 @@
 //! what it says about one GPU, asked with an instant of the capture. A [`Replay`] knows which
 //! instant that is now. Only the edge of `Capture::load` does I/O.
 //!
-//! Slices of a GPU in MIG mode and the readings of the host are not played.
+//! The readings of the host are not played.
 
 mod build;
 mod recording;
+mod slices;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use leasewatch_core::evidence::capture::{self, CaptureError};
+use leasewatch_core::id::GpuUuid;
+use leasewatch_core::sample::Reading;
 
 pub(crate) use recording::{Incident, Recording};
 
 /// Bytes of a capture; a day of a node of eight GPUs has about 30 MiB.
 const MAX_BYTES: u64 = 128 << 20;
+/// Laps that nobody looked in on and whose XIDs are told all the same.
+const SKIPPED_LAPS: usize = 16;
 
 /// Why a capture is not played.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +35,8 @@ pub(crate) enum ReplayError {
     Capture(#[from] CaptureError),
     #[error("the capture holds no GPU")]
     Empty,
+    #[error("{0} has more than seven slices at once in the capture")]
+    Slices(GpuUuid),
 }
 
 /// All that a capture says about GPUs.
@@ -73,7 +80,7 @@ impl Capture {
             return Err(ReplayError::Size);
         }
         let segments = capture::read(&std::fs::read(path)?)?;
-        build::capture(&segments, speed, repeat).ok_or(ReplayError::Empty)
+        build::capture(&segments, speed, repeat)
     }
 }
 
@@ -100,11 +107,19 @@ impl Replay {
         Self { recording, timeline, now: Position { at_ms: timeline.start_ms, lap: 0 } }
     }
 
-    /// Goes on to a moment of the scenario; returns XIDs and ECC errors on the way, in order.
+    /// Goes on to a moment of the scenario; returns XIDs and ECC errors on the way, in order. The
+    /// end of a lap and the beginning of the next are on the way too.
     pub(crate) fn advance(&mut self, elapsed_us: u64) -> Vec<Incident> {
         let before = std::mem::replace(&mut self.now, self.timeline.position(elapsed_us));
-        let last = if before.lap == self.now.lap { before.at_ms } else { self.timeline.start_ms };
-        self.recording.incidents(last, self.now.at_ms)
+        let (recording, Timeline { start_ms, end_ms, .. }) = (&self.recording, self.timeline);
+        if before.lap == self.now.lap {
+            return recording.incidents(before.at_ms, self.now.at_ms);
+        }
+        let skipped = (before.lap + 1..self.now.lap).take(SKIPPED_LAPS);
+        let mut incidents = recording.incidents(before.at_ms, end_ms);
+        incidents.extend(skipped.flat_map(|_| recording.incidents(start_ms - 1, end_ms)));
+        incidents.extend(recording.incidents(start_ms - 1, self.now.at_ms));
+        incidents
     }
 
     /// Begins at a moment of the scenario: what happened before it is over.
@@ -120,14 +135,22 @@ impl Replay {
     /// The newest points of the driver's own samples, at most `room`, with their times in
     /// microseconds of the scenario; `None` where the recording was not made from them.
     pub(crate) fn driver_samples(&self, room: usize) -> Option<Vec<(u64, u32)>> {
-        let points = self.recording.driver_points(self.now.at_ms)?;
-        let newest = &points[points.len().saturating_sub(room)..];
-        let number = |(at_ms, reading): &(i64, leasewatch_core::sample::Reading)| {
+        let lap = self.now.lap;
+        let points = newest(self.recording.driver_points(self.now.at_ms)?, room);
+        // The buffer outlives the lap.
+        let earlier = if lap > 0 { self.recording.driver_points(i64::MAX)? } else { &[] };
+        let earlier = newest(earlier, room - points.len());
+        let number = |lap, (at_ms, reading): &(i64, Reading)| {
             let busy = u32::try_from(reading.number()?).ok()?;
-            Some((self.timeline.scenario_us(*at_ms, self.now.lap), busy))
+            Some((self.timeline.scenario_us(*at_ms, lap), busy))
         };
-        Some(newest.iter().filter_map(number).collect())
+        let earlier = earlier.iter().filter_map(|point| number(lap - 1, point));
+        Some(earlier.chain(points.iter().filter_map(|point| number(lap, point))).collect())
     }
+}
+
+fn newest(points: &[(i64, Reading)], room: usize) -> &[(i64, Reading)] {
+    &points[points.len().saturating_sub(room)..]
 }
 
 #[cfg(test)]
@@ -149,6 +172,36 @@ mod tests {
         assert_eq!(at(timeline(1, false), 14), (14_000, 0), "past its end");
         assert_eq!(at(timeline(1, true), 14), (4_000, 1));
         assert_eq!(at(timeline(3, true), 14), (2_000, 4));
+    }
+
+    #[test]
+    fn what_happens_at_either_end_of_a_lap_happens_in_each() {
+        let incident = |at_ms, code| (at_ms, Incident::Xid(code));
+        let incidents =
+            vec![incident(1_000_000, 1), incident(1_005_000, 2), incident(1_010_000, 3)];
+        let recording = Arc::new(Recording {
+            incidents,
+            points: (1..=50).map(|n| (1_000_000 + n * 200, Reading::Number(n))).collect(),
+            ..build::tests::empty_card()
+        });
+        let mut replay = Replay::new(recording, timeline(1, true));
+        replay.begin(4_000_000);
+        let mut codes = |second: u64| {
+            let happened = replay.advance(second * 1_000_000);
+            happened
+                .into_iter()
+                .map(|it| if let Incident::Xid(code) = it { code } else { 0 })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(codes(4), []);
+        assert_eq!(codes(6), [2]);
+        assert_eq!(codes(11), [3, 1], "over the end of the lap");
+        assert_eq!(codes(14), []);
+        assert_eq!(codes(41), [2, 3, 1, 2, 3, 1, 2, 3, 1], "laps that nobody looked in on");
+        let samples = replay.driver_samples(8).unwrap();
+        let busy: Vec<u32> = samples.iter().map(|(_, busy)| *busy).collect();
+        assert_eq!(busy, [48, 49, 50, 1, 2, 3, 4, 5], "of this lap and the one before");
+        assert!(samples.windows(2).all(|pair| pair[1].0 - pair[0].0 == 200_000), "{samples:?}");
     }
 
     #[test]

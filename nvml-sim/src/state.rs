@@ -59,8 +59,16 @@ pub(crate) struct GpmSnapshot {
     /// The GPU instance that was looked at; `None` = the whole card.
     pub(crate) instance: Option<GpmInstance>,
     pub(crate) totals: Totals,
-    /// What a played card had recorded of SMs, tensor cores and memory, in per mille.
-    pub(crate) activity: Option<[Result<i64>; 3]>,
+    /// What was recorded, where a recording is played.
+    pub(crate) activity: Option<RecordedActivity>,
+}
+
+/// What was recorded of a card or GPU instance, for the time up to a GPM sample.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordedActivity {
+    pub(crate) busy_percent: Result<i64>,
+    /// Of SMs, tensor cores and memory.
+    pub(crate) permille: [Result<i64>; 3],
 }
 
 /// A GPU instance in a GPM sample.
@@ -207,11 +215,12 @@ impl Session {
         loop {
             let card = self.advanced(slot);
             let waited_us = self.clock.elapsed_us().saturating_sub(entered_us);
-            let blocked = match card.active.hang {
-                Some(Some(seconds)) => waited_us < u64::from(seconds) * 1_000_000,
-                Some(None) => true,
-                None => false,
-            };
+            let blocked = card.is_recorded_hanging()
+                || match card.active.hang {
+                    Some(Some(seconds)) => waited_us < u64::from(seconds) * 1_000_000,
+                    Some(None) => true,
+                    None => false,
+                };
             if !blocked {
                 return match card.refusal(group) {
                     Some(code) => Err(Code(code)),

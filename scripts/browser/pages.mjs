@@ -1,11 +1,11 @@
 // Opens every page of a running server in a real browser: each language, three widths, with and
 // without JavaScript. A page is wrong when it logs an error (a refused inline style is one), asks
 // for something that is not there, scrolls sideways, or does not say what it should. The charts of
-// a GPU are read and zoomed with the pointer, with keys, and by links alone.
+// a GPU are read and zoomed with the pointer, with keys, and by links alone; a log is uploaded.
 //
 // usage: node pages.mjs http://127.0.0.1:7443 [FOLDER for screenshots]
 
-import { mkdir } from 'node:fs/promises';
+import { mkdir, readFile } from 'node:fs/promises';
 import { chromium } from 'playwright-core';
 
 const [base, folder] = process.argv.slice(2);
@@ -59,6 +59,17 @@ async function look(browser, path, language, width, javaScriptEnabled) {
   const page = await context.newPage();
   listen(page, where);
   await page.goto(base + path, { waitUntil: 'load' });
+  await judge(page, where, language);
+  if (folder && javaScriptEnabled) {
+    const kind = /gpus/.test(path) ? 'gpu' : /nodes/.test(path) ? 'node' : path.slice(1) || 'overview';
+    const name = `${kind}-${language}-${width}.png`;
+    await page.screenshot({ path: `${folder}/${name}`, fullPage: true });
+  }
+  await context.close();
+}
+
+// What is wrong with any page, whatever it shows.
+async function judge(page, where, language) {
   const shown = await page.evaluate(() => ({
     language: document.documentElement.lang,
     title: document.querySelector('h1')?.textContent.trim() ?? '',
@@ -70,12 +81,7 @@ async function look(browser, path, language, width, javaScriptEnabled) {
   if (shown.overflow > 0) problems.push(`${where}: scrolls sideways by ${shown.overflow} px`);
   const stray = shown.text.match(/\b(undefined|NaN|null|None|Some\()/);
   if (stray) problems.push(`${where}: says "${stray[0]}"`);
-  if (folder && javaScriptEnabled) {
-    const kind = /gpus/.test(path) ? 'gpu' : /nodes/.test(path) ? 'node' : path.slice(1) || 'overview';
-    const name = `${kind}-${language}-${width}.png`;
-    await page.screenshot({ path: `${folder}/${name}`, fullPage: true });
-  }
-  await context.close();
+  return shown.text;
 }
 
 // What the charts show now: the range, how fine it is, and the texts of the crosshair.
@@ -204,6 +210,45 @@ async function useLinks(browser, path) {
   await context.close();
 }
 
+// Forty rows of a real log that has no header, and a line that is no row, as a page takes them.
+const rows = 40;
+const logFile = new URL('../../server/tests/fixtures/smi-trace-idle-rental.csv', import.meta.url);
+const log = (await readFile(logFile, 'utf8')).split('\n').slice(0, rows).concat('+------+', '').join('\n');
+const columns = 'timestamp,utilization.gpu,utilization.memory,memory.used,memory.total,temperature.gpu,power.draw';
+
+// The form as a person fills it in, up to the finished import: the page asks again by itself.
+async function upload(browser, language, javaScriptEnabled) {
+  const where = `/import ${language} upload${javaScriptEnabled ? '' : ' without JavaScript'}`;
+  const context = await browser.newContext({
+    javaScriptEnabled, locale: language, viewport: { width: 1280, height: 900 },
+  });
+  const page = await context.newPage();
+  page.setDefaultTimeout(20000);
+  listen(page, where);
+  await page.goto(`${base}/import`, { waitUntil: 'load' });
+  const name = `old ${language}${javaScriptEnabled ? '' : ' plain'}`;
+  await page.fill('#node', name);
+  await page.fill('#timezone', 'Asia/Shanghai');
+  await page.click('.upload summary');
+  await page.fill('#columns', columns);
+  await page.fill('#cadence', '5');
+  await page.setInputFiles('#file', { name: 'gpu.csv', mimeType: 'text/csv', buffer: Buffer.from(log) });
+  await page.click('.upload button[type=submit]');
+  await page.waitForURL(/\/imports\/[0-9a-f]+/);
+  const report = page.locator('.facts section').nth(1);
+  await report.waitFor();
+  const text = await judge(page, where, language);
+  expect(where, text.includes(name), `the page does not name ${name}`);
+  const facts = await report.locator('dd').allTextContents();
+  expect(where, facts[0] === String(rows) && facts[3] === '1', `the report says ${facts}`);
+  const line = await page.locator('.imports tbody tr').first().textContent();
+  expect(where, line.includes(String(rows + 1)) && line.includes('+------+'), `a bad line says ${line}`);
+  if (folder) await page.screenshot({ path: `${folder}/import-run-${language}.png`, fullPage: true });
+  await page.locator('main a.button').first().click();
+  await judge(page, `${where}, its node`, language);
+  await context.close();
+}
+
 const nodes = await fleet();
 if (folder) await mkdir(folder, { recursive: true });
 const browser = await chromium.launch({
@@ -227,9 +272,10 @@ const uses = [
   ...languages.map((language) => useCharts(browser, gpu, language)),
   useTouch(browser, gpu),
   useLinks(browser, gpu),
+  ...languages.flatMap((language) => [true, false].map((script) => upload(browser, language, script))),
 ];
 for (const use of await Promise.allSettled(uses)) {
-  if (use.status === 'rejected') problems.push(`${gpu}: ${use.reason.message}`);
+  if (use.status === 'rejected') problems.push(use.reason.stack);
 }
 await browser.close();
 problems.forEach((problem) => console.error(problem));

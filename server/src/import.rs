@@ -19,6 +19,7 @@ mod other_tool;
 pub mod recorder;
 mod said;
 pub mod smi;
+pub mod spool;
 pub mod text;
 pub mod uploaded;
 pub mod xml;

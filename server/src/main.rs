@@ -14,6 +14,7 @@ use leasewatch_server::config::{ServeFlags, ServeOptions};
 use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, default_base_dir};
 use leasewatch_server::export::{self, ExportRequest};
 use leasewatch_server::import::history::{self, HistoryRequest};
+use leasewatch_server::import::spool::{self, SpoolFlags};
 use leasewatch_server::import::{self, ImportError, ImportRequest};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
 use leasewatch_server::{demo, serve};
@@ -75,6 +76,12 @@ enum Import {
     /// It becomes the beginning of the record of an agent that has not run yet, and is marked as
     /// simulated for ever. Run again with the same log, it goes on where it was broken off.
     History(Past),
+    /// A recording of `leasewatch-agent record`, as it was signed.
+    ///
+    /// What was measured is marked as imported, for nobody saw it being made; simulated data stays
+    /// marked as that. What is damaged is named and the rest is imported. Run again, it goes on
+    /// where it was broken off, or behind what was recorded since.
+    Spool(Box<SpoolFlags>),
 }
 
 #[derive(Args)]
@@ -229,6 +236,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Import(Import::Jsonl { log }) => import_log(log, LogKind::Jsonl, None).await,
         Command::Import(Import::History(past)) => import_history(past).await,
+        Command::Import(Import::Spool(flags)) => import_spool(*flags).await,
         Command::Export(Export::Segments(taken)) => export_segments(*taken).await,
         Command::Demo(Demo::Remove(flags)) => {
             let removed = demo::remove(&ServeOptions::resolve(flags)?).await?;
@@ -307,6 +315,15 @@ async fn import_history(past: Past) -> anyhow::Result<()> {
         println!("skipped {} segments that are recorded already", report.segments_covered);
     }
     println!("{}/nodes/{node}", past.target.server.trim_end_matches('/'));
+    Ok(())
+}
+
+async fn import_spool(flags: SpoolFlags) -> anyhow::Result<()> {
+    let server = server_address(&flags.server, flags.server_certificate.as_deref())?;
+    let progress = Progress::default();
+    let report = watched(spool::run(&flags, &server, &progress), &progress).await?;
+    print!("{report}");
+    println!("{}/nodes/{}", flags.server.trim_end_matches('/'), report.node);
     Ok(())
 }
 

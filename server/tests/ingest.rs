@@ -30,5 +30,7 @@ mod refusal;
 mod rig;
 #[path = "ingest/timescale.rs"]
 mod timescale;
+#[path = "ingest/wal.rs"]
+mod wal;
 #[path = "ingest/wasm.rs"]
 mod wasm;

@@ -16,7 +16,11 @@ mod imports;
 mod kills;
 #[path = "support/process.rs"]
 mod process;
+#[path = "straight_line/recording.rs"]
+mod recording;
 #[path = "straight_line/replay.rs"]
 mod replay;
+#[path = "straight_line/round_trip.rs"]
+mod round_trip;
 #[path = "straight_line/secure.rs"]
 mod secure;

@@ -4,7 +4,7 @@
 //! comes from a driver or a kernel and is only ever a placeholder's value.
 
 use leasewatch_core::evidence::chain::ChainStartReason;
-use leasewatch_core::segment::{Event, EventKind, GpuInventory, HostInventory, StopReason};
+use leasewatch_core::segment::{Event, EventKind, GpuInventory, HostInventory, JobEnd, StopReason};
 
 use crate::format::{Measure, Missing, Quantity};
 use crate::i18n::{Language, Text, phrase};
@@ -45,7 +45,10 @@ impl Weight {
             | EventKind::Goodbye { .. }
             | EventKind::HostSeen(_)
             | EventKind::GpuSeen(_)
-            | EventKind::GpuBack => Self::Plain,
+            | EventKind::GpuBack
+            | EventKind::JobStarted { .. } => Self::Plain,
+            EventKind::JobEnded { end: JobEnd::Exited(0), .. } => Self::Plain,
+            EventKind::JobEnded { .. } => Self::Notice,
         }
     }
 
@@ -112,6 +115,13 @@ pub fn describe(kind: &EventKind, language: Language) -> String {
             phrase::event_readings_dropped(language, count(n), metric)
         }
         EventKind::TicksMissed { count: n } => phrase::event_ticks_missed(language, count(n)),
+        EventKind::JobStarted { name } => phrase::event_job_started(language, name),
+        EventKind::JobEnded { name, end: JobEnd::Exited(code) } => {
+            phrase::event_job_exited(language, code, name)
+        }
+        EventKind::JobEnded { name, end: JobEnd::Signalled(signal) } => {
+            phrase::event_job_signalled(language, name, signal)
+        }
     }
 }
 
@@ -168,5 +178,8 @@ mod tests {
             describe(&stalled, Language::En),
             "Driver answered again after 1\u{202f}min\u{a0}5\u{202f}s"
         );
+        let killed = EventKind::JobEnded { name: "train".to_owned(), end: JobEnd::Signalled(9) };
+        assert_eq!(describe(&killed, Language::En), "Job train was ended by signal 9");
+        assert_eq!(describe(&killed, Language::ZhCn), "作业 train 被信号 9 终止");
     }
 }

@@ -1,4 +1,5 @@
-//! `state.toml`: where the chain stands, what the server said first, which GPUs there were.
+//! `state.toml`: which chain is written and how far at least, what the server said first, which GPUs
+//! there were.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +22,8 @@ pub struct State {
     pub chain: ChainId,
     /// Why and when it began.
     pub beginning: Beginning,
-    /// The last head that was sealed in it, delivered or not.
+    /// The last head that was sealed in it, delivered or not, when this was written. The spool may
+    /// know of later ones; the chain goes on behind the last of both.
     pub end: ChainEnd,
     /// The life in which `gpus` were seen.
     pub life_unit: Option<LifeUnitId>,

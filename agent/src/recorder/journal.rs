@@ -1,7 +1,9 @@
-//! The node's chain: seals into it, keeps its end on disk, and holds the spool.
+//! The node's chain: seals into it, and holds the spool.
 //!
-//! Shared by the recorder, which appends, and the uplink, which delivers and trims. The end of the
-//! chain is on disk before a segment may leave: whatever dies, no sequence is used twice.
+//! Shared by the recorder, which appends, and the uplink, which delivers and trims. A segment is on
+//! disk before it may leave, or the end of the chain is: whatever dies, no sequence is used twice.
+//! `state.toml` is written when a file of the spool begins, when a segment is in memory only, and
+//! when it says something new; the spool knows the end between.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,15 +13,16 @@ use leasewatch_core::delivery::ClockEstimate;
 use leasewatch_core::evidence::chain::{
     self, ChainStartReason, ClockSource, ClockState, HeadDraft, SealError, SealedSegment,
 };
+use leasewatch_core::evidence::spool::FileHeader;
 use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{ChainId, EpochId, Hash, KeyId, NodeId, Sequence, Slug};
 use leasewatch_core::segment::{LifeUnit, Origin};
 use tokio::sync::Notify;
 
 use super::Content;
-use crate::clock::{self, Anchor};
+use crate::clock::{self, Anchor, Instant};
 use crate::identity::{Beginning, Enrolled, IdentityError, KnownGpu, State};
-use crate::spool::{ChainEnd, DroppedRange, Quota, Spool};
+use crate::spool::{self, Appended, DroppedRange, Quota, Spool};
 
 /// How fast two clocks may drift apart at worst: one millisecond in ten seconds.
 const DRIFT_MS_IN: i64 = 10_000;
@@ -74,6 +77,8 @@ struct Inner {
     /// Server time minus node time, and when (boot ms) it was measured.
     clock: Option<(ClockEstimate, i64)>,
     evicted: u64,
+    /// The state says something that its file does not.
+    is_unsaved: bool,
 }
 
 /// The node's chain.
@@ -86,11 +91,21 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Goes on where `state` says that the chain ends.
+    /// Goes on where the chain ends, by `state` and the spool in the state directory. What an
+    /// earlier process could not deliver is still there.
     #[must_use]
-    pub fn new(writer: Writer, epoch: Epoch, state: State) -> Self {
-        let spool = Spool::new(writer.quota, state.end);
-        let inner = Mutex::new(Inner { state, spool, clock: None, evicted: 0 });
+    pub fn new(writer: Writer, epoch: Epoch, mut state: State) -> Self {
+        let public_key = writer.key.verifying_key().to_bytes();
+        let owner = FileHeader { chain: state.chain, public_key };
+        let folder = spool::folder(&writer.state_dir);
+        let mut spool = Spool::open(&folder, writer.quota, owner, state.end);
+        let is_known = state.end == spool.end();
+        state.end = spool.end();
+        match if is_known { Ok(()) } else { state.save(&writer.state_dir) } {
+            Ok(()) => spool.remove_stale(),
+            Err(error) => report_unsaved(&error),
+        }
+        let inner = Mutex::new(Inner { state, spool, clock: None, evicted: 0, is_unsaved: false });
         Self { writer, epoch, inner, sealed: Notify::new() }
     }
 
@@ -109,9 +124,13 @@ impl Journal {
     /// The node's public id: the enrolled one, or the one that its key will be enrolled as.
     #[must_use]
     pub fn node(&self) -> NodeId {
+        self.node_of(&self.lock().state)
+    }
+
+    fn node_of(&self, state: &State) -> NodeId {
         let of_key =
             || KeyId::of_public_key(self.writer.key.verifying_key().as_bytes()).first_node_id();
-        self.enrolled().map_or_else(of_key, |enrolled| enrolled.node)
+        state.enrolled.as_ref().map_or_else(of_key, |enrolled| enrolled.node)
     }
 
     /// The chain that is written.
@@ -134,7 +153,9 @@ impl Journal {
 
     /// Notes which GPUs there are; they reach the disk with the next segment.
     pub fn set_known_gpus(&self, gpus: Vec<KnownGpu>) {
-        self.lock().state.gpus = gpus;
+        let mut inner = self.lock();
+        inner.is_unsaved |= inner.state.gpus != gpus;
+        inner.state.gpus = gpus;
     }
 
     /// Returns when a segment was sealed since the last call returned.
@@ -156,25 +177,35 @@ impl Journal {
         let mut inner = self.lock();
         let draft = self.draft(&inner, content, anchor, gpu_count)?;
         let sealed = chain::seal(draft, &content.blocks(anchor), &self.writer.key)?;
-        let head = &sealed.signed.head;
-        let sequence = head.sequence;
-        inner.state.end =
-            ChainEnd { sequence, head: Some(head.hash()), ended_at: Some(head.period.end) };
-        inner.state.gpus = gpus;
-        inner.state.life_unit = Some(self.epoch.life_unit.id);
-        self.save(&inner.state);
-        let given_up = inner.spool.append(sealed);
-        if given_up > 0 {
-            inner.evicted += given_up;
+        let sequence = sealed.signed.head.sequence;
+        let appended = inner.spool.append(&sealed, Instant::now());
+        inner.state.end = inner.spool.end();
+        let life_unit = Some(self.epoch.life_unit.id);
+        inner.is_unsaved |= inner.state.gpus != gpus || inner.state.life_unit != life_unit;
+        (inner.state.gpus, inner.state.life_unit) = (gpus, life_unit);
+        if inner.is_unsaved || appended.is_new_file || !appended.is_durable {
+            inner.is_unsaved = !self.save(&inner.state);
+        }
+        self.note_drops(&mut inner, &appended);
+        drop(inner);
+        self.sealed.notify_one();
+        Ok(sequence)
+    }
+
+    fn note_drops(&self, inner: &mut Inner, appended: &Appended) {
+        let node = self.node_of(&inner.state);
+        for range in &appended.drops {
+            let (statement, signature) = self.sign_range(node, inner.state.chain, range);
+            inner.spool.note_drop(range, &statement, &signature);
+        }
+        if appended.given_up > 0 {
+            inner.evicted += appended.given_up;
             tracing::warn!(
-                segments = given_up,
+                segments = appended.given_up,
                 total = inner.evicted,
                 "the spool is full: the oldest segments are given up"
             );
         }
-        drop(inner);
-        self.sealed.notify_one();
-        Ok(sequence)
     }
 
     fn draft(
@@ -218,18 +249,34 @@ impl Journal {
     /// Signs the drop of a range of this chain: statement and signature.
     #[must_use]
     pub fn sign_drop(&self, range: &DroppedRange) -> (Vec<u8>, [u8; 64]) {
-        let drop = chain::Drop {
-            node: self.node(),
-            chain: self.chain(),
-            first: range.first,
-            last: range.last,
-            period: range.period,
-            reason: range.reason,
-            last_head: range.last_head,
-        };
+        let (node, chain) = (self.node(), self.chain());
+        self.sign_range(node, chain, range)
+    }
+
+    fn sign_range(
+        &self,
+        node: NodeId,
+        chain: ChainId,
+        range: &DroppedRange,
+    ) -> (Vec<u8>, [u8; 64]) {
+        let DroppedRange { first, last, period, reason, last_head } = *range;
+        let drop = chain::Drop { node, chain, first, last, period, reason, last_head };
         let statement = drop.statement();
         let signature = sign(StatementKind::Drop, &statement, &self.writer.key);
         (statement, signature)
+    }
+
+    /// Sets a segment aside that the server refuses: a signed drop takes its place.
+    pub fn quarantine(&self, sequence: Sequence, code: &str) {
+        let mut inner = self.lock();
+        let Some(sealed) = inner.spool.quarantine(sequence) else { return };
+        if let Some(range) = inner.spool.dropped(sequence, sequence) {
+            let node = self.node_of(&inner.state);
+            let (statement, signature) = self.sign_range(node, inner.state.chain, &range);
+            inner.spool.note_drop(&range, &statement, &signature);
+        }
+        drop(inner);
+        self.keep_refused(&sealed, code);
     }
 
     /// Looks at the spool, or changes it.
@@ -255,6 +302,19 @@ impl Journal {
         self.lock().clock = Some((estimate, at_boot_ms));
     }
 
+    /// How far the server's clock is away, with the bound that the time since has left of it.
+    #[must_use]
+    pub fn clock_estimate(&self, now_boot_ms: i64) -> Option<ClockEstimate> {
+        let (estimate, since) = self.lock().clock?;
+        Some(aged(estimate, now_boot_ms.saturating_sub(since)))
+    }
+
+    /// Bounds of the spool.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.writer.quota
+    }
+
     /// The wall clock stepped: what was measured before says nothing now.
     pub fn forget_clock_estimate(&self) {
         self.lock().clock = None;
@@ -264,11 +324,14 @@ impl Journal {
     /// of the new one; returns how many sequences that are.
     pub fn start_chain(&self, chain: ChainId, reason: ChainStartReason) -> u64 {
         let mut inner = self.lock();
-        let owed = inner.spool.start_chain();
+        let owed = inner.spool.start_chain(chain);
         inner.state.chain = chain;
         inner.state.beginning = Beginning { reason, at: Some(clock::wall()) };
         inner.state.end = inner.spool.end();
-        self.save(&inner.state);
+        // Until the state names the new chain, a process that dies goes on with the old one.
+        if self.save(&inner.state) {
+            inner.spool.remove_stale();
+        }
         owed
     }
 
@@ -301,18 +364,17 @@ impl Journal {
         self.save(&inner.state);
     }
 
-    /// Keeps a segment that the server refused for whoever has to find out why: the last one only.
-    pub fn keep_refused(&self, sealed: &SealedSegment, code: &str) {
+    /// For whoever has to find out why it was refused: the last one only.
+    fn keep_refused(&self, sealed: &SealedSegment, code: &str) {
         let path = self.writer.state_dir.join("refused.head.json");
         if let Err(error) = std::fs::write(&path, &sealed.signed.statement) {
             tracing::warn!(file = %path.display(), error = %error, code, "refused head not kept");
         }
     }
 
-    fn save(&self, state: &State) {
-        if let Err(error) = state.save(&self.writer.state_dir) {
-            report_unsaved(&error);
-        }
+    fn save(&self, state: &State) -> bool {
+        let saved = state.save(&self.writer.state_dir);
+        saved.inspect_err(report_unsaved).is_ok()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -10,7 +10,7 @@ use crate::identity::{State, StateDir};
 use crate::observation::GpuObservation;
 use crate::spool::Quota;
 
-const QUOTA: Quota = Quota { bytes: 1 << 20, hours: 24 };
+const QUOTA: Quota = Quota { bytes: 1 << 20, hours: 24, reserve_bytes: 0 };
 
 fn enrolled(dir: &StateDir) -> Journal {
     let journal = journal(dir.path(), QUOTA, State::load(dir, ChainId([1; 16])).unwrap());

@@ -9,6 +9,7 @@ mod failure;
 mod field;
 mod gpu;
 mod inventory;
+mod settings;
 mod track;
 
 use std::ffi::OsStr;
@@ -25,6 +26,10 @@ pub use event::watch_xids;
 pub use failure::{Failure, GPU_NOT_FOUND};
 pub use field::Numbering;
 pub use gpu::{FAST_LANE, FoundSlice, Gone, GpuRead, GpuReader, Lane, ReadOptions, SliceRead};
+pub use settings::{
+    Answer, ComputeMode, EccMode, GpuProcess, NvlinkLink, RetiredPages, Settings, Virtualization,
+    code_text,
+};
 pub use track::{TrackPlan, TrackSlot};
 
 /// How NVML's names of MIG slices begin. Older drivers name them after their parent, in a form

@@ -10,6 +10,7 @@ mod case;
 mod gpu_faults;
 mod mig;
 mod node_faults;
+mod survey;
 
 use case::{FIRST, FIRST_BUS, SECOND, fault_free, library, play};
 use leasewatch_agent::source::Source;

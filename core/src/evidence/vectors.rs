@@ -9,7 +9,7 @@ use super::chain::{
 use super::statement::StatementKind;
 use crate::id::{ChainId, Hash, KeyId, NodeId, Sequence};
 use crate::segment::Block;
-use crate::segment::fixture::{START, small_slice};
+use crate::segment::fixture::{START, small_jobs, small_slice};
 use crate::time::Period;
 
 const DOCUMENT: &str = include_str!("../../../docs/EVIDENCE.md");
@@ -111,6 +111,9 @@ fn blocks_and_root() {
     let slice = Block::Gpu(small_slice()).encode().unwrap();
     assert_hex_vector("block.slice", &slice);
     assert_hex_vector("block.slice.leaf_hash", leaf_hash(&slice).0);
+    let jobs = Block::Events(small_jobs()).encode().unwrap();
+    assert_hex_vector("block.jobs", &jobs);
+    assert_hex_vector("block.jobs.leaf_hash", leaf_hash(&jobs).0);
     assert_hex_vector("root", sealed.signed.head.root.0);
     let leaves: Vec<Hash> = sealed.blocks.iter().map(|block| leaf_hash(block)).collect();
     let proof = super::chain::inclusion_proof(&leaves, 0).unwrap();

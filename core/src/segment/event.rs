@@ -154,6 +154,18 @@ pub enum EventKind {
         /// How many.
         count: i64,
     },
+    /// A job of the tenant began under the agent's eyes. What it runs is not recorded.
+    JobStarted {
+        /// The name that whoever started it gave it.
+        name: String,
+    },
+    /// That job ended.
+    JobEnded {
+        /// The name that it began with.
+        name: String,
+        /// How.
+        end: JobEnd,
+    },
 }
 
 impl EventKind {
@@ -182,6 +194,8 @@ impl EventKind {
             Self::PowerLimitChanged { .. } => "power_limit_changed",
             Self::ReadingsDropped { .. } => "readings_dropped",
             Self::TicksMissed { .. } => "ticks_missed",
+            Self::JobStarted { .. } => "job_started",
+            Self::JobEnded { .. } => "job_ended",
         }
     }
 
@@ -208,6 +222,7 @@ impl EventKind {
             .flatten()
             .collect(),
             Self::ReadingsDropped { metric, .. } => vec![metric],
+            Self::JobStarted { name } | Self::JobEnded { name, .. } => vec![name],
             _ => Vec::new(),
         }
     }
@@ -246,6 +261,15 @@ impl StopReason {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| reason.name() == name)
     }
+}
+
+/// How a job ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum JobEnd {
+    /// By itself, with this exit code, 0 to 255.
+    Exited(i64),
+    /// By this signal, 1 to 127.
+    Signalled(i64),
 }
 
 /// The stretch of life that counters and gaps belong to.

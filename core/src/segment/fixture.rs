@@ -2,8 +2,8 @@
 //! one. Deterministic; integers only.
 
 use super::{
-    Block, Column, Event, EventKind, EventsBlock, GpuBlock, HostBlock, MigInstance, Partition,
-    TrackPoint, TrackSource, UtilizationTrack,
+    Block, Column, Event, EventKind, EventsBlock, GpuBlock, HostBlock, JobEnd, MigInstance,
+    Partition, TrackPoint, TrackSource, UtilizationTrack,
 };
 use crate::id::{BusId, GpuUuid};
 use crate::sample::{HostMetric, Metric, Reading};
@@ -65,6 +65,19 @@ pub(crate) fn small_events() -> EventsBlock {
     let xid = Event::new(START.plus_ms(900), Some(gpu), EventKind::Xid { code: 48 });
     let missed = Event::new(START.plus_ms(2_000), None, EventKind::TicksMissed { count: 2 });
     EventsBlock { events: vec![xid, missed] }
+}
+
+/// An events block of two jobs: one failed, one was killed.
+pub(crate) fn small_jobs() -> EventsBlock {
+    let event = |ms, kind| Event::new(START.plus_ms(ms), None, kind);
+    let name = || "train".to_owned();
+    let killed = EventKind::JobEnded { name: "eval".to_owned(), end: JobEnd::Signalled(9) };
+    let events = vec![
+        event(900, EventKind::JobStarted { name: name() }),
+        event(1_900, EventKind::JobEnded { name: name(), end: JobEnd::Exited(1) }),
+        event(2_000, killed),
+    ];
+    EventsBlock { events }
 }
 
 /// How often the metrics of a simulated minute are read.

@@ -8,13 +8,17 @@ use super::code::{Code, Result};
 use super::guard::{get, guard, put};
 use super::layout::{Device, GpmMetric, GpmMetricsGet, GpmSampleHandle, GpmSupport};
 use super::read::{Call, View, getters, look, supported};
+use crate::physics::mig::MigSlice;
 use crate::physics::totals::Means;
+use crate::replay::Recording;
 use crate::scenario::fault::Group;
-use crate::state::{self, GpmInstance, GpmSnapshot};
+use crate::state::{self, GpmInstance, GpmSnapshot, RecordedActivity};
 
 const GPM: Call = Call::new(Group::Gpm, 520).by_call();
 /// Metrics of a recording: of SMs, tensor cores and memory.
 const RECORDED: [Metric; 3] = [Metric::SmActive, Metric::TensorActive, Metric::DramActive];
+/// What NVML calls graphics activity, of slices only.
+const GRAPHICS: u32 = 1;
 /// Metrics that fit into one request.
 const MOST_METRICS: u32 = 210;
 
@@ -75,9 +79,9 @@ pub(super) extern "C" fn nvmlGpmMigSampleGet(
     guard(|| {
         take(device, sample, |view| {
             supported(has_gpm(view), ())?;
-            let cut = view.card.active.mig.ok_or(Code::NOT_SUPPORTED)?;
+            let cut = view.card.cut().ok_or(Code::NOT_SUPPORTED)?;
             let slice = cut.gpu_instance(gpu_instance).ok_or(Code::INVALID_ARGUMENT)?;
-            Ok(Some(GpmInstance { gpu_instance, percent: slice.percent }))
+            Ok(Some(*slice))
         })
     })
 }
@@ -120,7 +124,7 @@ pub(super) unsafe extern "C" fn nvmlGpmMetricsGet(request: *mut GpmMetricsGet) -
 unsafe fn answer(
     metric: *mut GpmMetric,
     means: Option<Means>,
-    activity: Option<[Result<i64>; 3]>,
+    activity: Option<RecordedActivity>,
 ) -> Result<()> {
     // SAFETY: as promised.
     unsafe {
@@ -157,8 +161,10 @@ fn value(metric: u32, means: Means) -> Result<f64> {
 }
 
 /// Percent, as it was recorded for the time up to the second sample.
-fn recorded(metric: u32, [sm, tensor, memory]: [Result<i64>; 3]) -> Result<f64> {
+fn recorded(metric: u32, activity: RecordedActivity) -> Result<f64> {
+    let [sm, tensor, memory] = activity.permille;
     let permille = match metric {
+        GRAPHICS => activity.busy_percent?.saturating_mul(10),
         2 => sm?,
         5 => tensor?,
         10 => memory?,
@@ -170,21 +176,39 @@ fn recorded(metric: u32, [sm, tensor, memory]: [Result<i64>; 3]) -> Result<f64> 
 fn take(
     device: Device,
     sample: GpmSampleHandle,
-    part: impl Fn(&View<'_>) -> Result<Option<GpmInstance>>,
+    part: impl Fn(&View<'_>) -> Result<Option<MigSlice>>,
 ) -> Result<()> {
     let snapshot = look(device, GPM, |view| {
-        let (instance, totals) = (part(view)?, view.card.totals);
-        let recorded = |metric| view.recorded(metric).unwrap_or(Err(Code::NOT_SUPPORTED));
-        let activity = view.card.replay.as_ref().map(|_| RECORDED.map(recorded));
+        let slice = part(view)?;
+        let of_part = View { slice: slice.map(|slice| (0, slice)), ..*view };
+        let instance = slice.map(|slice| {
+            let MigSlice { gpu_instance, percent, .. } = slice;
+            GpmInstance { gpu_instance, percent }
+        });
+        let (activity, totals) = (activity(&of_part), view.card.totals);
         Ok(GpmSnapshot { slot: view.card.slot, instance, totals, activity })
     })?;
     let keep = |kept: &mut Option<GpmSnapshot>| *kept = Some(snapshot);
     state::current()?.gpm_samples.with(sample, keep).ok_or(Code::INVALID_ARGUMENT)
 }
 
+/// What a card or a part of it had recorded; `None` where nothing is played. A whole GPU's
+/// utilization is not GPM's.
+fn activity(view: &View<'_>) -> Option<RecordedActivity> {
+    let (recording, at_ms) = view.recording()?;
+    let busy = view.slice.map(|_| recording.busy(at_ms).map_err(Code));
+    Some(RecordedActivity {
+        busy_percent: busy.unwrap_or(Err(Code::NOT_SUPPORTED)),
+        permille: RECORDED.map(|metric| recording.reading(metric, at_ms).map_err(Code)),
+    })
+}
+
 fn has_gpm(view: &View<'_>) -> bool {
     if let Some(replay) = &view.card.replay {
-        return RECORDED.iter().any(|metric| replay.recording.offers(*metric));
+        let offers = |part: &Recording| RECORDED.iter().any(|metric| part.offers(*metric));
+        let of_slices =
+            || replay.recording.slices().any(|part| part.is_busy_known() || offers(part));
+        return offers(&replay.recording) || of_slices();
     }
     view.card.board.model.gpm() == Some(true)
 }

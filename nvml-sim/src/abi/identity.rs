@@ -21,11 +21,12 @@ const MODEL: Call = Call::with_slices(Group::Identity, 0);
 
 text_getters! {
     nvmlDeviceGetName = IDENTITY, |view| Ok(match view.slice {
+        Some((_, slice)) if slice.recorded.is_some() => recorded_name(view)?,
         Some((_, slice)) => format!("{} MIG {}", view.card.identity.name, profile(view, slice)),
         None => supported(!view.card.identity.name.is_empty(), view.card.identity.name.clone())?,
     });
     nvmlDeviceGetUUID = IDENTITY, |view| Ok(match view.slice {
-        Some((_, slice)) => view.card.identity.mig_uuid(&slice),
+        Some((_, slice)) => view.card.slice_uuid(&slice),
         None => view.card.identity.uuid.clone(),
     });
     nvmlDeviceGetSerial = Call::new(Group::Serial, 0).by_call(), |view| {
@@ -112,6 +113,12 @@ pub(super) fn characters<const N: usize>(text: &str) -> [c_char; N] {
         *place = c_char::try_from(byte).unwrap_or(0);
     }
     field
+}
+
+/// The name that a slice told when it was seen.
+fn recorded_name(view: &View<'_>) -> Result<String> {
+    let seen = view.recording().and_then(|(recording, _)| recording.inventory.as_ref());
+    seen.map(|seen| seen.name.clone()).filter(|name| !name.is_empty()).ok_or(Code::NOT_SUPPORTED)
 }
 
 /// `3g.40gb`, and `1c.3g.40gb` for a part of such an instance.

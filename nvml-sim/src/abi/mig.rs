@@ -13,11 +13,14 @@ use crate::scenario::fault::Group;
 use crate::state::{self, Target};
 
 const MIG: Call = Call::new(Group::Mig, 450);
-const SLICE: Call = Call::with_slices(Group::Mig, 450);
+const SLICE: Call = Call::with_slices(Group::Mig, 450).by_call();
 
 getters! {
     /// How many there can be, not how many there are.
-    nvmlDeviceGetMaxMigDeviceCount: u32 = MIG, |view| {
+    nvmlDeviceGetMaxMigDeviceCount: u32 = MIG.by_call(), |view| {
+        if let Some(replay) = &view.card.replay {
+            return replay.recording.most_slices().ok_or(Code::NOT_SUPPORTED);
+        }
         Ok(view.card.board.model.mig_slices.and_then(|slices| u32::try_from(slices).ok()).unwrap_or(0))
     };
     nvmlDeviceGetGpuInstanceId: u32 = SLICE, |view| Ok(slice(view)?.gpu_instance);
@@ -37,7 +40,11 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetMigMode(
     guard(|| {
         let mode = |view: &View<'_>| {
             let simulated = || supported(view.card.board.model.mig(), view.mig_on().into());
-            view.recorded_as(Metric::MigMode).unwrap_or_else(simulated)
+            match view.recorded_as(Metric::MigMode) {
+                // A capture without the card itself; its slices tell.
+                Some(Err(Code::NOT_SUPPORTED)) if view.mig_on() => Ok(1),
+                recorded => recorded.unwrap_or_else(simulated),
+            }
         };
         let on: u32 = look(device, MIG.by_call(), mode)?;
         // SAFETY: the caller passes null or places for one value each, as NVML demands.
@@ -55,10 +62,10 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetMigDeviceHandleByIndex(
     out: *mut Device,
 ) -> u32 {
     guard(|| {
-        let target = look(device, MIG, |view| match view.card.active.mig {
-            None => Err(Code::NOT_SUPPORTED),
-            Some(cut) if cut.at(index).is_some() => Ok(Target::slice(view.card.slot, index, &cut)),
-            Some(_) => Err(Code::NOT_FOUND),
+        let target = look(device, MIG.by_call(), |view| {
+            let cut = view.card.cut().ok_or(Code::NOT_SUPPORTED)?;
+            let slice = cut.at(index).ok_or(Code::NOT_FOUND)?;
+            Ok(Target::slice(view.card.slot, index, slice))
         })?;
         // SAFETY: the caller passes null or a place for one handle, as NVML demands.
         unsafe { put(out, target.handle()) }
@@ -96,6 +103,9 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetAttributes_v2(
     guard(|| {
         let attributes = look(device, SLICE, |view| {
             let slice = slice(view)?;
+            if view.card.replay.is_some() {
+                return Ok(recorded(view, slice));
+            }
             Ok(DeviceAttributes {
                 multiprocessors: 16 * slice.compute_slices,
                 copy_engines: 1,
@@ -111,4 +121,21 @@ pub(super) unsafe extern "C" fn nvmlDeviceGetAttributes_v2(
         // SAFETY: the caller passes null or a place for one value, as NVML demands.
         unsafe { put(out, attributes) }
     })
+}
+
+/// A recording names compute slices and memory; the rest is NVML's "not available".
+fn recorded(view: &View<'_>, slice: MigSlice) -> DeviceAttributes {
+    const NOT_AVAILABLE: u32 = u32::MAX;
+    let memory_mb = view.recorded_as(Metric::MemoryTotal).and_then(Result::ok);
+    DeviceAttributes {
+        multiprocessors: NOT_AVAILABLE,
+        copy_engines: NOT_AVAILABLE,
+        decoders: NOT_AVAILABLE,
+        encoders: NOT_AVAILABLE,
+        jpeg: NOT_AVAILABLE,
+        ofa: NOT_AVAILABLE,
+        gpu_slices: slice.gpu_slices,
+        compute_slices: slice.compute_slices,
+        memory_mb: memory_mb.unwrap_or(u64::MAX),
+    }
 }

@@ -6,6 +6,7 @@ use leasewatch_core::sample::Metric;
 
 use crate::physics::card::Card;
 use crate::physics::mig::MigSlice;
+use crate::replay::Recording;
 use crate::scenario::fault::Group;
 use crate::state::{self, Session};
 
@@ -70,8 +71,15 @@ impl View<'_> {
 
     /// What a played card had recorded of a metric; `None` for a card that is simulated.
     pub(super) fn recorded(&self, metric: Metric) -> Option<Result<i64>> {
+        let (recording, at_ms) = self.recording()?;
+        Some(recording.reading(metric, at_ms).map_err(Code))
+    }
+
+    /// What is played of the card, or of the slice that was asked, and the instant of it.
+    pub(super) fn recording(&self) -> Option<(&Recording, i64)> {
         let replay = self.card.replay.as_ref()?;
-        Some(replay.recording.reading(metric, replay.at_ms()).map_err(Code))
+        let played = self.slice.and_then(|(_, slice)| replay.recording.slice(&slice));
+        Some((played.map_or(&*replay.recording, |slice| &slice.recording), replay.at_ms()))
     }
 
     /// The same in the type of a call.
@@ -81,7 +89,7 @@ impl View<'_> {
     }
 
     pub(super) fn mig_on(&self) -> bool {
-        self.card.active.mig.is_some()
+        self.card.cut().is_some()
     }
 }
 
@@ -177,7 +185,7 @@ pub(super) fn look<T>(
         if !call.slices {
             return Err(Code::NOT_SUPPORTED);
         }
-        let cut = card.active.mig.ok_or(Code::INVALID_ARGUMENT)?;
+        let cut = card.cut().ok_or(Code::INVALID_ARGUMENT)?;
         let index = target.index_in(&cut).ok_or(Code::INVALID_ARGUMENT)?;
         slice = cut.at(index).map(|slice| (index, *slice));
     }

@@ -182,10 +182,10 @@ fn opened(session: &Session, slot: usize) -> Result<Target> {
 
 fn slice_by_uuid(session: &Session, uuid: &str) -> Option<Target> {
     let matching = |card: &Card| {
-        let cut = card.active.mig.as_ref()?;
-        let named = |slice: &MigSlice| card.identity.mig_uuid(slice) == uuid;
-        let (index, _) = (0..).zip(cut.slices()).find(|(_, slice)| named(slice))?;
-        Some(Target::slice(card.slot, index, cut))
+        let cut = card.cut()?;
+        let named = |slice: &MigSlice| card.slice_uuid(slice) == uuid;
+        let (index, slice) = cut.slices().find(|(_, slice)| named(slice))?;
+        Some(Target::slice(card.slot, index, slice))
     };
     let slot = session.find(|card| matching(card).is_some())?;
     session.enter(slot, Group::Identity).ok().and_then(|card| matching(&card))

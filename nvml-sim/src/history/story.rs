@@ -139,6 +139,10 @@ impl Story {
             .map_err(|source| ScenarioError::Toml { path: path.to_owned(), source })?;
         let beside = path.parent().unwrap_or(Path::new("")).join(&file.scenario);
         let scenario = Scenario::load(&beside)?;
+        if scenario.replay.is_some() {
+            let what = "the scenario of a story plays [[cards]], not a capture with [replay]";
+            return Err(invalid(what.to_owned()));
+        }
         let cards = scenario.cards.len();
         crate::scenario::check_faults(&file.faults, cards).map_err(invalid)?;
         check(&file, cards).map_err(invalid)?;

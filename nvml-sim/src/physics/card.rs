@@ -6,6 +6,7 @@ use super::board::Board;
 use super::faults::ActiveFaults;
 use super::identity::Identity;
 use super::instant::Instant;
+use super::mig::{MigCut, MigSlice};
 use super::totals::Totals;
 use crate::replay::{Incident, Replay};
 use crate::scenario::fault::{Effect, Fault, Group};
@@ -138,6 +139,28 @@ impl Card {
         replay.begin(elapsed_us);
         let at_ms = replay.at_ms();
         (replay.recording.init_refusal(at_ms), replay.recording.is_listed(at_ms))
+    }
+
+    /// How it is cut into slices; `None` while it is whole.
+    pub(crate) fn cut(&self) -> Option<MigCut> {
+        match &self.replay {
+            Some(replay) => replay.recording.cut(replay.at_ms()),
+            None => self.active.mig,
+        }
+    }
+
+    /// The UUID of a slice of it.
+    pub(crate) fn slice_uuid(&self, slice: &MigSlice) -> String {
+        let played = self.replay.as_ref().and_then(|replay| replay.recording.slice(slice));
+        match played {
+            Some(played) => played.recording.uuid.to_string(),
+            None => self.identity.mig_uuid(slice),
+        }
+    }
+
+    /// True while its calls hang because they hung when they were recorded.
+    pub(crate) fn is_recorded_hanging(&self) -> bool {
+        self.replay.as_ref().is_some_and(|replay| replay.recording.hangs(replay.at_ms()))
     }
 
     /// The code that a call of this group fails with, if it does.

@@ -10,6 +10,8 @@ use leasewatch_core::id::{BusId, GpuUuid};
 use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::segment::GpuInventory;
 
+use super::slices::Slice;
+
 /// NVML's code for a value that a card does not offer, and for what was not recorded at all.
 const NOT_SUPPORTED: u32 = 3;
 /// NVML's code for a call that did not return in time.
@@ -33,6 +35,8 @@ pub(crate) struct Recording {
     pub(super) absences: Vec<Absence>,
     /// Ascending.
     pub(super) incidents: Vec<(i64, Incident)>,
+    /// Every slice that it had.
+    pub(super) slices: Vec<Slice>,
 }
 
 /// A stretch that was recorded without a gap: after `from_ms`, up to and with `until_ms`.
@@ -87,6 +91,16 @@ impl Recording {
     /// Utilization in percent at an instant.
     pub(crate) fn busy(&self, at_ms: i64) -> Result<i64, u32> {
         if self.busy.is_empty() { Err(NOT_SUPPORTED) } else { self.held(&self.busy, at_ms) }
+    }
+
+    /// True when a number of its utilization was recorded.
+    pub(crate) fn is_busy_known(&self) -> bool {
+        self.busy.iter().any(|held| held.reading.number().is_some())
+    }
+
+    /// True while no call returned: nothing came for utilization, not even an error.
+    pub(crate) fn hangs(&self, at_ms: i64) -> bool {
+        self.busy(at_ms) == Err(TIMEOUT)
     }
 
     /// True when it told its serial number.

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use super::lock;
 use crate::abi::layout::Device;
-use crate::physics::mig::MigCut;
+use crate::physics::mig::{MigCut, MigSlice};
 
 /// First handle of devices; a card's handle and its slices' follow in steps.
 const DEVICES: usize = 0x4c57_0000;
@@ -32,14 +32,14 @@ impl Target {
     }
 
     /// A slice of a card in one of its cuts.
-    pub(crate) fn slice(slot: usize, index: u32, cut: &MigCut) -> Self {
-        Self { slot, slice: Some((index, cut.number % CUTS)) }
+    pub(crate) fn slice(slot: usize, index: u32, slice: &MigSlice) -> Self {
+        Self { slot, slice: Some((index, slice.cut % CUTS)) }
     }
 
     /// The index of the slice, if it is one of this cut.
     pub(crate) fn index_in(self, cut: &MigCut) -> Option<u32> {
         let (index, number) = self.slice?;
-        (number == cut.number % CUTS && cut.at(index).is_some()).then_some(index)
+        cut.at(index).filter(|slice| slice.cut % CUTS == number).map(|_| index)
     }
 
     pub(super) fn of(device: Device) -> Option<Self> {

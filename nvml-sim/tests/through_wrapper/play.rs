@@ -24,8 +24,15 @@ pub(crate) struct Stage {
 
 /// Runs `body` with the scenario, in a process of its own. `test` is the test's full name.
 pub(crate) fn play(test: &str, scene: Scene, body: fn(&Stage)) {
+    play_saying(test, scene, body);
+}
+
+/// The same; gives what the process and the library in it wrote to standard error, and `None` in
+/// that process itself.
+pub(crate) fn play_saying(test: &str, scene: Scene, body: fn(&Stage)) -> Option<String> {
     if let Some(directory) = std::env::var_os(CHILD) {
-        return body(&Stage { directory: directory.into() });
+        body(&Stage { directory: directory.into() });
+        return None;
     }
     let directory = tempfile::tempdir().unwrap();
     let scenario = match scene {
@@ -50,12 +57,10 @@ pub(crate) fn play(test: &str, scene: Scene, body: fn(&Stage)) {
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&child.stdout);
+    let said = String::from_utf8_lossy(&child.stderr);
     // A name that matches no test would pass without running anything.
-    assert!(
-        child.status.success() && text.contains("1 passed"),
-        "{text}{}",
-        String::from_utf8_lossy(&child.stderr)
-    );
+    assert!(child.status.success() && text.contains("1 passed"), "{text}{said}");
+    Some(said.into_owned())
 }
 
 impl Stage {

@@ -7,11 +7,12 @@
 
 use leasewatch_core::evidence::chain::ChainStart;
 use leasewatch_core::evidence::statement::{StatementKind, verify};
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
 use leasewatch_proto::convert::ChainStartParts;
 use leasewatch_proto::v1;
 
-use super::check::{NodeFacts, accepted};
+use super::check::{NodeFacts, accepted, of_log};
 
 /// A start that only its chain can still turn away.
 #[derive(Debug, Clone)]
@@ -42,7 +43,11 @@ pub(super) fn start(
     if start.chain != node.chain {
         return Err("it names another chain than the stream".to_owned());
     }
-    let accepted = accepted(node, node.enrolled_at, now);
+    let mut accepted = accepted(node, node.enrolled_at, now);
+    if node.origin == Origin::Simulated {
+        // A simulated recording began before its node was heard of, like a generator's log.
+        accepted.start = of_log(now).start;
+    }
     if start.at < accepted.start || accepted.end < start.at {
         let (from, to) = (accepted.start, accepted.end);
         return Err(format!("its time must lie between {from} and {to}"));
@@ -56,7 +61,6 @@ mod tests {
     use leasewatch_core::evidence::chain::ChainStartReason;
     use leasewatch_core::evidence::statement::sign;
     use leasewatch_core::id::{ChainId, KeyId, NodeId, Slug};
-    use leasewatch_core::segment::Origin;
 
     use super::*;
 

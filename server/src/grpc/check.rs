@@ -154,7 +154,8 @@ pub(super) fn segment(
         return Ok(Err(refused(open.head.sequence, code, message)));
     }
     let Ok(signature) = wire.signature.as_slice().try_into() else { return Err(Unreadable) };
-    Ok(Ok(checked(open, wire.blocks, signature)))
+    let is_of_log = open.is_of_log() || is_recording(node, &open.head);
+    Ok(Ok(CheckedSegment { is_of_log, ..checked(open, wire.blocks, signature) }))
 }
 
 /// # Errors
@@ -216,7 +217,7 @@ fn check_head(
     if head.sequence.0 > SEQUENCE_MAX {
         return no("sequence_out_of_range", "no chain is that long");
     }
-    if head.origin != node.origin {
+    if !may_have(node.origin, head.origin) {
         return no("origin_mismatch", "the head has another origin than the node");
     }
     if usize::from(head.gpu_count) > limits::GPUS {
@@ -228,7 +229,7 @@ fn check_head(
     }
     // The hold of the very first sample reaches back one cadence.
     let reach = node.enrolled_at.plus_ms(-i64::from(head.cadence_ms));
-    let accepted = match open.is_of_log() {
+    let accepted = match open.is_of_log() || is_recording(node, head) {
         true => of_log(now),
         false => accepted(node, reach, now),
     };
@@ -237,6 +238,20 @@ fn check_head(
     }
     let (from, to) = (accepted.start, accepted.end);
     Err(("clock_out_of_range", format!("times must lie between {from} and {to}")))
+}
+
+/// A recording is imported as it was signed: its heads may say that it was measured, the node says
+/// that nobody saw it being made.
+fn may_have(node: Origin, head: Origin) -> bool {
+    head == node || (node == Origin::Imported && head == Origin::Measured)
+}
+
+/// A simulated recording that was made before its node was heard of: no server's clock stood beside
+/// it. As with a generator's log, it is no evidence of anything.
+fn is_recording(node: &NodeFacts, head: &Head) -> bool {
+    head.origin == Origin::Simulated
+        && head.clock.offset_ms.is_none()
+        && head.period.start < node.enrolled_at
 }
 
 /// What a node's times may be; `since` is its first credible instant.
@@ -251,7 +266,7 @@ pub(super) fn accepted(node: &NodeFacts, since: Timestamp, now: Timestamp) -> Pe
 
 /// What the times of a log may be. Simulated data is no evidence of anything, so a generator may
 /// write of days before its node was heard of.
-fn of_log(now: Timestamp) -> Period {
+pub(super) fn of_log(now: Timestamp) -> Period {
     Period::new(now.plus_ms(-IMPORT_REACH_MS), now)
 }
 
@@ -454,7 +469,8 @@ mod tests {
     fn a_generated_log_reaches_back_for_simulated_nodes_only() {
         let day_before = Period::new(ENROLLED.plus_ms(-DAY_MS), ENROLLED.plus_ms(60_000 - DAY_MS));
         let check = |origin: Origin, period: Period, source: TrackSource| {
-            let draft = HeadDraft { origin, period, ..draft() };
+            let clock = ClockState { offset_ms: Some(0), bound_ms: Some(1), ..draft().clock };
+            let draft = HeadDraft { origin, period, clock, ..draft() };
             let facts = NodeFacts { origin, ..facts() };
             segment(&facts, wire(sealed_track(draft, source)), NOW).unwrap()
         };
@@ -470,6 +486,27 @@ mod tests {
         let refused = check(Origin::Simulated, ahead, TrackSource::Import).unwrap_err();
         assert_eq!(refused.code, "clock_out_of_range");
         assert!(!check(Origin::Simulated, ahead, TrackSource::Poll).unwrap().is_of_log);
+    }
+
+    #[test]
+    fn a_recording_keeps_its_mark_and_never_passes_as_measured_live() {
+        let day_before = Period::new(ENROLLED.plus_ms(-DAY_MS), ENROLLED.plus_ms(60_000 - DAY_MS));
+        let check = |node: Origin, origin: Origin| {
+            let draft = HeadDraft { origin, period: day_before, ..draft() };
+            let facts = NodeFacts { origin: node, ..facts() };
+            let checked = segment(&facts, wire(sealed_track(draft, TrackSource::Poll)), NOW);
+            checked.unwrap().map(|taken| taken.is_of_log).map_err(|refused| refused.code)
+        };
+        assert_eq!(check(Origin::Imported, Origin::Measured), Ok(false));
+        assert_eq!(check(Origin::Simulated, Origin::Simulated), Ok(true));
+        assert_eq!(check(Origin::Measured, Origin::Measured), Err("clock_out_of_range"));
+        for (node, head) in [
+            (Origin::Imported, Origin::Simulated),
+            (Origin::Measured, Origin::Simulated),
+            (Origin::Simulated, Origin::Measured),
+        ] {
+            assert_eq!(check(node, head), Err("origin_mismatch"), "{node:?} {head:?}");
+        }
     }
 
     #[test]

@@ -6,9 +6,13 @@ mod script;
 #[path = "gpu_page/year.rs"]
 mod year;
 
-use leasewatch_core::time::{HOUR_MS, Timestamp};
+use leasewatch_core::evidence::chain::{HeadDraft, seal};
+use leasewatch_core::segment::{Block, Event, EventKind, EventsBlock, Origin};
+use leasewatch_core::time::{HOUR_MS, Period, Timestamp};
 
-use script::{Band, MINUTES, Played, SWAP_S, View, at, busy, is_recorded, power};
+use crate::agent::{Agent, gpu, inventory, segment};
+use crate::rig::Rig;
+use script::{Band, MINUTES, Played, SWAP_S, View, at, block, busy, is_recorded, power};
 
 fn between(from_s: i64, to_s: i64) -> String {
     let text = |at: Timestamp| at.to_string().replace(".000", "");
@@ -60,6 +64,31 @@ async fn a_long_range_is_bounded_on_the_page_and_in_the_database() {
     played.rig.administer(&year::copies(year::YEAR_BEHIND)).await;
     year::a_year_is_at_most_420_points_and_adds_up(&played).await;
     year::an_hour_and_a_month_read_their_own_pages_only(&played).await;
+}
+
+/// Segments are cut between two readings: the time after the last one is told by the next segment.
+#[tokio::test]
+async fn what_is_on_its_way_is_no_gap_yet_and_becomes_one() {
+    let rig = Rig::new().await;
+    rig.clock.set(at(0));
+    let mut agent = Agent::new(9, at(0));
+    agent.origin = Origin::Simulated;
+    let mut client = rig.join(&agent).await.unwrap();
+    rig.clock.set(at(63));
+    let (uuid, bus_id) = gpu(9, 0);
+    let seen = EventKind::GpuSeen(inventory(&uuid, &bus_id, 0));
+    let events = vec![Event::new(at(1), Some(uuid.clone()), seen)];
+    let blocks = [block(0, &uuid, &bus_id), Block::Events(EventsBlock { events })];
+    let draft = HeadDraft { period: Period::new(at(0), at(60).plus_ms(700)), ..agent.draft() };
+    let sealed = seal(draft, &blocks, &agent.key).unwrap();
+    assert_eq!(client.ack(segment(&sealed)).await, (1, false));
+    let played = Played { rig, agent };
+    let view = played.view(&between(0, 63)).await;
+    assert_eq!(view.missing(), (vec![], vec![]));
+    assert_eq!((view.sums().1, view.sums().2), (60_000, 60_000));
+    played.rig.clock.set(at(260));
+    let (gaps, _) = played.view(&between(0, 260)).await.missing();
+    assert_eq!((gaps[0].0, gaps[gaps.len() - 1].1), (60_000, 260_000), "{gaps:?}");
 }
 
 async fn readings_are_the_script(played: &Played) {

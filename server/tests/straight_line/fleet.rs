@@ -36,9 +36,10 @@ use serde_json::Value;
 
 use crate::process::{RunningServer, data_dir, eventually};
 use agent::write_scenario;
-pub(crate) use agent::{Agent, programs, scenario};
+pub(crate) use agent::{Agent, epoch_wall_ms, programs, scenario};
 use modes::Mode;
-use recorded::{Recorded, Row, Slot, all_hours, cells};
+pub(crate) use recorded::Recorded;
+use recorded::{Row, Slot, all_hours, cells};
 
 /// Seconds of the scenario after which an agent that is to be restarted has recorded enough, and
 /// for which it runs again.

@@ -10,9 +10,8 @@ use leasewatch_core::time::{HOUR_MS, Period, Timestamp};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::store::segment::{Place, blocks};
 use leasewatch_server::store::{Scope, node, slot};
-use rustix::time::{ClockId, clock_gettime};
 
-use crate::fleet::{Agent, connect};
+use crate::fleet::{Agent, connect, epoch_wall_ms};
 use crate::imports::{COLUMNS, fixture, import, node_id, rows, utf8};
 use crate::process::{RunningServer, data_dir, eventually};
 
@@ -149,10 +148,7 @@ async fn play(
         .filter_map(|block| if let Block::Gpu(gpu) = block { Some(gpu) } else { None })
         .collect();
 
-    let boot = clock_gettime(ClockId::Boottime);
-    let boot_ms = boot.tv_sec * 1_000 + boot.tv_nsec / 1_000_000;
-    let epoch_boot_ms: i64 = std::fs::read_to_string(epoch).unwrap().trim().parse().unwrap();
-    let epoch_ms = Clock::system().now().0 - boot_ms + epoch_boot_ms;
+    let epoch_ms = epoch_wall_ms(folder, "again");
     let row_at = |wall_ms: i64| {
         let at_ms = start_ms + (wall_ms - epoch_ms) * SPEED;
         recorded.iter().find(|row| row.0 >= at_ms).copied()

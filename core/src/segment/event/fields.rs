@@ -3,7 +3,9 @@
 //! JSON, because events are rare and because whoever checks a segment wants to read them. The
 //! reader is strict, so bytes and content name each other as in the rest of the format.
 
-use super::{Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, StopReason};
+use super::{
+    Event, EventKind, GpuInventory, HostInventory, JobEnd, LifeUnit, LifeUnitKind, StopReason,
+};
 use crate::evidence::canonical::{INT_MAX, Value};
 use crate::evidence::statement::{Fields, StatementBuilder, StatementError};
 use crate::id::GpuUuid;
@@ -75,6 +77,8 @@ pub(super) fn to_fields(event: &Event) -> StatementBuilder {
         EventKind::ReadingsDropped { metric, count } => {
             fields.text("metric", metric).int("count", *count)
         }
+        EventKind::JobStarted { name } => fields.text("name", name),
+        EventKind::JobEnded { name, end } => job_end_to_fields(fields.text("name", name), *end),
     }
 }
 
@@ -132,6 +136,10 @@ fn read_kind(name: &str, fields: &mut Fields) -> Result<EventKind, StatementErro
             count: fields.count("count")?,
         },
         "ticks_missed" => EventKind::TicksMissed { count: fields.count("count")? },
+        "job_started" => EventKind::JobStarted { name: text(fields, "name")? },
+        "job_ended" => {
+            EventKind::JobEnded { name: text(fields, "name")?, end: job_end_from_fields(fields)? }
+        }
         _ => return Err(StatementError::Invalid { field: "kind" }),
     })
 }
@@ -153,7 +161,9 @@ fn gpu_fits(kind: &EventKind, gpu: Option<&GpuUuid>) -> bool {
         | EventKind::HostSeen(_)
         | EventKind::NoGpuAttached
         | EventKind::NvmlUnavailable { .. }
-        | EventKind::ClockStepped { .. } => gpu.is_none(),
+        | EventKind::ClockStepped { .. }
+        | EventKind::JobStarted { .. }
+        | EventKind::JobEnded { .. } => gpu.is_none(),
         EventKind::DriverReloaded
         | EventKind::Xid { .. }
         | EventKind::CollectorStalled
@@ -165,6 +175,23 @@ fn gpu_fits(kind: &EventKind, gpu: Option<&GpuUuid>) -> bool {
 
 fn text(fields: &mut Fields, field: &'static str) -> Result<String, StatementError> {
     fields.text(field, limits::TEXT_CHARS)
+}
+
+fn job_end_to_fields(fields: StatementBuilder, end: JobEnd) -> StatementBuilder {
+    match end {
+        JobEnd::Exited(code) => fields.int("exit_code", code),
+        JobEnd::Signalled(signal) => fields.int("signal", signal),
+    }
+}
+
+/// Exactly one of the two fields.
+fn job_end_from_fields(fields: &mut Fields) -> Result<JobEnd, StatementError> {
+    match (fields.opt_count("exit_code")?, fields.opt_count("signal")?) {
+        (Some(code), None) => (code <= 255).then_some(JobEnd::Exited(code)),
+        (None, Some(signal)) => (1..=127).contains(&signal).then_some(JobEnd::Signalled(signal)),
+        _ => None,
+    }
+    .ok_or(StatementError::Invalid { field: "exit_code" })
 }
 
 fn life_unit_to_fields(life_unit: &LifeUnit) -> StatementBuilder {

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use leasewatch_core::evidence::chain::Head;
 use leasewatch_core::id::{ChainId, GpuUuid, Sequence, SlotNo};
 use leasewatch_core::metering::{
     HOLDING_KINDS, HourProfile, HourRecord, MeteredSegment, Resident, SlotHour, meter,
@@ -169,13 +170,26 @@ impl NodeHour {
         self.node.enrolled(now)
     }
 
-    /// The same without what is still on its way.
+    /// The same without what is still on its way. That begins with the last point of the latest
+    /// segment: what follows it is told by the first point of the next one.
     #[must_use]
     pub fn enrolled_so_far(&self, now: Timestamp) -> Period {
         let enrolled = self.enrolled(now);
-        let lately = |end: &Timestamp| now.since(*end) < ON_ITS_WAY_MS;
-        let end = self.recorded_until().filter(lately).unwrap_or(enrolled.end);
-        Period::new(enrolled.start, end.min(enrolled.end))
+        let latest = self.heads.iter().map(|row| &row.head).max_by_key(|head| head.period.end);
+        let lately = latest.filter(|head| now.since(head.period.end) < ON_ITS_WAY_MS);
+        let end = lately.map_or(enrolled.end, |head| self.told_until(head));
+        Period::new(enrolled.start, end.clamp(enrolled.start, enrolled.end))
+    }
+
+    /// The end of a segment, or the last point of the slot that was read first in its last tick.
+    fn told_until(&self, head: &Head) -> Timestamp {
+        let end = head.period.end;
+        let key = (head.chain, head.sequence);
+        let blocks = self.slots.iter().filter_map(|slot| slot.blocks.get(&key));
+        let last = blocks.filter_map(|block| block.track.points.last()).map(|point| point.at);
+        // A slot that stopped earlier has a gap.
+        let still_read = |at: &Timestamp| end.since(*at) < 2 * i64::from(head.cadence_ms);
+        last.filter(still_read).min().map_or(end, |at| at.min(end))
     }
 
     /// The hour.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use leasewatch_server::clock::Clock;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::process::RunningServer;
@@ -38,8 +39,7 @@ impl Agent {
     pub(crate) fn scenario_second(&self) -> Option<i64> {
         let text = std::fs::read_to_string(self.launch.epoch_file()).ok()?;
         let began_ms: i64 = text.trim().parse().ok()?;
-        let now = clock_gettime(ClockId::Boottime);
-        Some((now.tv_sec * 1_000 + now.tv_nsec / 1_000_000 - began_ms) / 1_000)
+        Some((boot_ms() - began_ms) / 1_000)
     }
 
     fn ask_to_stop(&self) {
@@ -106,6 +106,18 @@ pub(crate) fn programs() -> PathBuf {
 
 fn epoch_file(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.epoch"))
+}
+
+/// When the scenario `folder/name.toml` began, in milliseconds since 1970.
+pub(crate) fn epoch_wall_ms(folder: &Path, name: &str) -> i64 {
+    let text = std::fs::read_to_string(epoch_file(folder, name)).unwrap();
+    let began_ms: i64 = text.trim().parse().unwrap();
+    Clock::system().now().0 - boot_ms() + began_ms
+}
+
+fn boot_ms() -> i64 {
+    let now = clock_gettime(ClockId::Boottime);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
 }
 
 /// The text of a scenario that comes with the simulator.

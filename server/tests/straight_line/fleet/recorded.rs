@@ -17,7 +17,7 @@ use crate::process::RunningServer;
 const START_UP_MS: i64 = 3_000;
 
 /// A row of `hours.csv`, from column to cell.
-pub(super) type Row = HashMap<String, String>;
+pub(crate) type Row = HashMap<String, String>;
 
 /// Rows of all nodes around now.
 pub(super) fn all_hours(server: &RunningServer) -> Vec<Row> {
@@ -33,31 +33,33 @@ pub(super) fn cells(gpu: &Value, figure: &str) -> i64 {
 }
 
 /// One node.
-pub(super) struct Recorded {
-    pub(super) name: &'static str,
-    pub(super) node: NodeRow,
+pub(crate) struct Recorded {
+    pub(crate) name: &'static str,
+    pub(crate) node: NodeRow,
     /// `node.json` after its hours were closed.
-    pub(super) page: Value,
+    pub(crate) page: Value,
     /// In order of time.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// How much later than 3 s after its welcome the agent began to record, which nothing explains
     /// on a machine that is busy starting many agents.
-    pub(super) late_start_ms: i64,
+    pub(crate) late_start_ms: i64,
+    /// Where its record begins and ends, in milliseconds since 1970.
+    pub(crate) span: (i64, i64),
     /// By slot number.
-    pub(super) slots: Vec<Slot>,
+    pub(crate) slots: Vec<Slot>,
 }
 
 /// One slot of it.
-pub(super) struct Slot {
-    pub(super) place: leasewatch_core::segment::Place,
+pub(crate) struct Slot {
+    pub(crate) place: leasewatch_core::segment::Place,
     /// A run over an hour's end has two, and so has an exchanged GPU.
-    pub(super) rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
     /// Decoded from the database, in order of time.
-    pub(super) blocks: Vec<GpuBlock>,
+    pub(crate) blocks: Vec<GpuBlock>,
 }
 
 impl Recorded {
-    pub(super) async fn load(
+    pub(crate) async fn load(
         db: &Db,
         server: &RunningServer,
         rows: &[Row],
@@ -70,6 +72,7 @@ impl Recorded {
         let events = event::of_node(&mut tx, node.key, everything, 10_000).await.unwrap();
         let heads = segment::heads(&mut tx, node.key, everything).await.unwrap();
         let began = heads.iter().map(|row| row.head.period.start).min().unwrap();
+        let ended = heads.iter().map(|row| row.head.period.end).max().unwrap();
         let late_start_ms = (began.since(node.enrolled_at) - START_UP_MS).max(0);
         let mut slots = Vec::new();
         for place in slot::of_node(&mut tx, node.key).await.unwrap() {
@@ -85,7 +88,8 @@ impl Recorded {
         }
         let page = server.json(&format!("/nodes/{}/node.json", node.id));
         let events = events.into_iter().map(|row| row.event).collect();
-        Self { name, node, page, events, late_start_ms, slots }
+        let span = (began.0, ended.0);
+        Self { name, node, page, events, late_start_ms, span, slots }
     }
 
     pub(super) fn kinds(&self, name: &str) -> Vec<&EventKind> {

@@ -4,8 +4,8 @@ use super::*;
 use crate::id::LifeUnitId;
 use crate::sample::{HostMetric, Metric};
 use crate::segment::{
-    Event, EventKind, GpuInventory, HostInventory, LifeUnit, LifeUnitKind, MigInstance, Partition,
-    StopReason,
+    Event, EventKind, GpuInventory, HostInventory, JobEnd, LifeUnit, LifeUnitKind, MigInstance,
+    Partition, StopReason,
 };
 
 pub(super) fn blocks() -> impl Strategy<Value = Block> {
@@ -157,13 +157,19 @@ fn event_blocks() -> impl Strategy<Value = EventsBlock> {
                 | EventKind::HostSeen(_)
                 | EventKind::NoGpuAttached
                 | EventKind::NvmlUnavailable { .. }
-                | EventKind::ClockStepped { .. } => None,
+                | EventKind::ClockStepped { .. }
+                | EventKind::JobStarted { .. }
+                | EventKind::JobEnded { .. } => None,
                 _ => GpuUuid::new(&uuid).ok(),
             };
             Event::new(at, gpu, kind)
         });
         EventsBlock { events: events.collect() }
     })
+}
+
+fn job_ends() -> impl Strategy<Value = JobEnd> {
+    prop_oneof![(0..=255_i64).prop_map(JobEnd::Exited), (1..=127_i64).prop_map(JobEnd::Signalled)]
 }
 
 fn event_kinds() -> impl Strategy<Value = EventKind> {
@@ -195,6 +201,8 @@ fn event_kinds() -> impl Strategy<Value = EventKind> {
             .prop_map(|(from_mw, to_mw)| EventKind::PowerLimitChanged { from_mw, to_mw }),
         (any::<String>(), count)
             .prop_map(|(metric, count)| EventKind::ReadingsDropped { metric, count }),
+        any::<String>().prop_map(|name| EventKind::JobStarted { name }),
+        (any::<String>(), job_ends()).prop_map(|(name, end)| EventKind::JobEnded { name, end }),
         inventories(),
     ]
 }

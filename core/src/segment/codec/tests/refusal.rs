@@ -3,7 +3,7 @@
 use super::super::super::bits::put_varint;
 use super::*;
 use crate::sample::{HostMetric, Metric};
-use crate::segment::{Event, EventKind, Partition};
+use crate::segment::{Event, EventKind, JobEnd, Partition};
 
 fn with_gpu(change: impl FnOnce(&mut GpuBlock)) -> Result<Vec<u8>, EncodeError> {
     let mut gpu = small_gpu();
@@ -119,6 +119,14 @@ fn events_are_clean_ordered_and_about_the_right_gpu() {
     refused(Event { at, gpu: None, kind: EventKind::PartitionRemoved }, "gpu");
     refused(Event { at, gpu: Some(gpu.clone()), kind: EventKind::NoGpuAttached }, "gpu");
     refused(Event { at, gpu: None, kind: EventKind::TicksMissed { count: -1 } }, "count");
+    let job = |end| EventKind::JobEnded { name: "a".into(), end };
+    refused(Event { at, gpu: Some(gpu.clone()), kind: job(JobEnd::Exited(0)) }, "gpu");
+    for end in [JobEnd::Exited(256), JobEnd::Signalled(0), JobEnd::Signalled(128)] {
+        refused(Event { at, gpu: None, kind: job(end) }, "exit_code");
+    }
+    let hostile = EventKind::JobStarted { name: "a\u{1b}[2J".into() };
+    refused(Event { at, gpu: None, kind: hostile.clone() }, "name");
+    assert!(encode(vec![Event::new(at, None, hostile)]).is_ok());
     let late = Event::new(at.plus_ms(1), None, EventKind::DriverReloaded);
     let early = Event::new(at, None, EventKind::DriverReloaded);
     assert!(encode(vec![early.clone(), early.clone(), late.clone()]).is_ok());

@@ -1,0 +1,200 @@
+//! Import of a recording: the folder that `leasewatch-agent record` made, or any spool with its key.
+//!
+//! The segments are taken as they were signed, over the stream that agents use. Nobody saw them
+//! being made: a node of a recording is *imported*, whatever its heads say, so what was measured
+//! there does not pass as recorded before this server's eyes; a simulated recording is a simulated
+//! node. What is damaged or gone is named, and covered by drops that the recording's key signs.
+//! Not here: a recording in front of what an agent has delivered with the same key.
+
+mod files;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason, Head};
+use leasewatch_core::evidence::statement::{StatementKind, sign};
+use leasewatch_core::id::{Sequence, Slug, clean_text};
+use leasewatch_core::segment::Origin;
+use leasewatch_core::time::Period;
+use leasewatch_proto::channel::ServerAddress;
+use leasewatch_proto::convert::{ChainStartParts, Welcome};
+use leasewatch_proto::v1::agent_message::Kind as ToServer;
+use tokio::sync::mpsc;
+
+use super::ImportError;
+use super::client::{Lineage, Stream, WINDOW_BYTES, acknowledged, hello};
+use crate::identity::Identity;
+use crate::intake::{Progress, Step};
+use files::{Files, Item, Summary};
+
+/// Items that are read ahead of what was sent.
+const READ_AHEAD: usize = 8;
+
+/// Options of `import spool`.
+#[derive(Debug, Args)]
+pub struct SpoolFlags {
+    /// The recording: a folder with `node.key` and `spool`.
+    pub dir: PathBuf,
+    /// Name of the node.
+    #[arg(long, value_name = "NAME")]
+    pub node: String,
+    /// The provider that the node is rented from.
+    #[arg(long, value_name = "SLUG", default_value = "default")]
+    pub provider: Slug,
+    /// The running server.
+    #[arg(
+        long,
+        env = "LEASEWATCH_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7443"
+    )]
+    pub server: String,
+    /// The server's certificate, for https: `tls/certificate.pem` in its data directory.
+    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
+    pub server_certificate: Option<PathBuf>,
+}
+
+/// What an import of a recording did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpoolReport {
+    /// Public id of the node.
+    pub node: String,
+    /// What the segments are marked as.
+    pub origin: Origin,
+    /// Segments that the server acknowledged.
+    pub segments: u64,
+    /// Segments that it had already.
+    pub segments_covered: u64,
+    /// From the beginning to the end of the recording.
+    pub period: Period,
+    /// What could not be taken, in words.
+    pub left_out: Vec<String>,
+}
+
+/// Imports a recording.
+///
+/// # Errors
+/// [`ImportError`]. What was acknowledged before an error stays, and the same command goes on there.
+pub async fn run(
+    flags: &SpoolFlags,
+    server: &ServerAddress,
+    progress: &Progress,
+) -> Result<SpoolReport, ImportError> {
+    let name = clean_text(&flags.node, 120);
+    if name.trim().is_empty() {
+        return Err(ImportError::NodeName);
+    }
+    let identity = identity(&flags.dir)?;
+    let (folder, key) = (flags.dir.join("spool"), identity.signing_key().clone());
+    let reading = tokio::task::spawn_blocking(move || Files::open(&folder, key));
+    let (files, summary) = reading.await.map_err(|_| ImportError::broken())??;
+    let first = &summary.first;
+    let origin = match first.origin {
+        Origin::Simulated => Origin::Simulated,
+        Origin::Measured | Origin::Imported => Origin::Imported,
+    };
+    let lineage = Lineage::of_history(&identity, first.chain, origin);
+    let hello = hello((&first.tenant, &flags.provider, name), &identity, &lineage)?;
+    let mut stream = Stream::open(server).await?;
+    let welcome = stream.shake_hands(&hello, &identity).await?;
+    check_node(first, &welcome)?;
+    if welcome.start_wanted {
+        stream.send_start(&start(&summary, &identity)).await?;
+    }
+    let behind = welcome.cursor.sequence;
+    let (items, queue) = mpsc::channel(READ_AHEAD);
+    let reading = tokio::task::spawn_blocking(move || files.read_all(behind, &items));
+    let segments = send(&mut stream, queue, (&summary, progress)).await?;
+    let mut left_out = reading.await.map_err(|_| ImportError::broken())?;
+    left_out.splice(0..0, summary.left_out.iter().cloned());
+    Ok(SpoolReport {
+        node: welcome.node.to_string(),
+        origin,
+        segments,
+        segments_covered: summary.segments.saturating_sub(segments),
+        period: summary.period,
+        left_out,
+    })
+}
+
+/// The key of the recording. None is ever made here.
+fn identity(dir: &Path) -> Result<Identity, ImportError> {
+    const KEY: &str = "node.key";
+    let path = dir.join(KEY);
+    if let Err(source) = std::fs::symlink_metadata(&path) {
+        return Err(ImportError::File { path: path.display().to_string(), source });
+    }
+    let identity = Identity::load_or_create_as(dir, KEY);
+    identity.map_err(|error| ImportError::State(error.to_string()))
+}
+
+/// The heads name the node that they are of: the first one that ever had this key.
+fn check_node(first: &Head, welcome: &Welcome) -> Result<(), ImportError> {
+    if first.node == welcome.node && first.tenant == welcome.tenant {
+        return Ok(());
+    }
+    Err(ImportError::State("the segments are of another node than the key beside them".to_owned()))
+}
+
+/// The start that lies in the recording, else one of the time of its first segment.
+fn start(summary: &Summary, identity: &Identity) -> ChainStartParts {
+    if let Some(start) = &summary.start {
+        return start.clone();
+    }
+    let (node, chain, at) = (summary.first.node, summary.first.chain, summary.first.period.start);
+    let start = ChainStart { node, chain, at, reason: ChainStartReason::Joined };
+    let statement = start.statement();
+    let signature = sign(StatementKind::ChainStart, &statement, identity.signing_key());
+    ChainStartParts { statement, signature }
+}
+
+/// Sends what comes out of the queue; returns how many segments that was.
+async fn send(
+    stream: &mut Stream,
+    mut queue: mpsc::Receiver<Item>,
+    (summary, progress): (&Summary, &Progress),
+) -> Result<u64, ImportError> {
+    let mut in_flight: Vec<(Sequence, usize)> = Vec::new();
+    let (mut sent, mut open) = (0, true);
+    loop {
+        let bytes: usize = in_flight.iter().map(|(_, bytes)| bytes).sum();
+        if open && (in_flight.is_empty() || bytes < WINDOW_BYTES) {
+            let Some(item) = queue.recv().await else {
+                open = false;
+                continue;
+            };
+            in_flight.push((item.last(), item.weight()));
+            sent += u64::from(matches!(item, Item::Segment { .. }));
+            let message = match item {
+                Item::Segment { parts, .. } => ToServer::Segment(parts.into_wire()),
+                Item::Drop { parts, .. } => ToServer::Drop(parts.into_wire()),
+            };
+            stream.send(message).await?;
+            continue;
+        }
+        if in_flight.is_empty() {
+            return Ok(sent);
+        }
+        if let Some(sequence) = acknowledged(stream.receive().await?)? {
+            in_flight.retain(|(last, _)| *last > sequence);
+            let waiting = u64::try_from(in_flight.len()).unwrap_or(0);
+            progress.set(Step::Delivering(sent.saturating_sub(waiting), summary.segments));
+        }
+    }
+}
+
+impl fmt::Display for SpoolReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (segments, origin) = (self.segments, self.origin.name());
+        let (from, to) = (self.period.start, self.period.end);
+        writeln!(f, "imported {segments} segments, {from} to {to}, marked as {origin}")?;
+        if self.segments_covered > 0 {
+            writeln!(f, "skipped {} segments that are recorded already", self.segments_covered)?;
+        }
+        self.left_out.iter().try_for_each(|what| writeln!(f, "left out: {what}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;
