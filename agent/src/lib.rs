@@ -5,6 +5,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod enrollment;
 pub mod identity;
 pub mod observation;
 pub mod recorder;

@@ -12,11 +12,14 @@ use std::thread;
 use clap::Parser;
 use leasewatch_agent::clock::{Anchor, Instant};
 use leasewatch_agent::config::{Cli, Command, Config, LogFormat};
-use leasewatch_agent::identity::{IdentityError, State, StateDir, load_or_create_key};
+use leasewatch_agent::enrollment::{EnrollmentError, Servers};
+use leasewatch_agent::identity::{
+    IdentityError, Instance, State, StateDir, load_or_create_key, put_aside,
+};
 use leasewatch_agent::observation::{CHANNEL_CAPACITY, LiveState};
 use leasewatch_agent::recorder::{Epoch, Journal, Recorder, Writer};
 use leasewatch_agent::sampler::{Sampler, SamplerOptions};
-use leasewatch_agent::source::nvml::SLICE_PREFIX;
+use leasewatch_agent::source::nvml::{SLICE_PREFIX, attached_gpus};
 use leasewatch_agent::source::{Source, host};
 use leasewatch_agent::uplink::{Shared, Uplink, UplinkOptions};
 use leasewatch_core::evidence::chain::ClockSource;
@@ -47,7 +50,8 @@ fn main() -> ExitCode {
         Err(error) => {
             let code = match error.downcast_ref::<IdentityError>() {
                 Some(IdentityError::InUse(_)) => 3,
-                Some(IdentityError::Key { .. }) => 2,
+                Some(IdentityError::Key { .. } | IdentityError::Elsewhere { .. }) => 2,
+                _ if error.is::<EnrollmentError>() => 2,
                 _ => 1,
             };
             refuse(&format_args!("{error:#}"), code)
@@ -63,10 +67,16 @@ fn refuse(why: &dyn std::fmt::Display, code: u8) -> ExitCode {
 
 fn start(config: &Config) -> anyhow::Result<()> {
     let state_dir = StateDir::open(&config.state_dir)?;
-    let state = State::load(&state_dir, ChainId(random()?))?;
-    let key = load_or_create_key(&state_dir)?;
-    let anchor = Anchor::at(Instant::now());
     let source = Source::open(&config.nvml_library);
+    let state = state_of_this_machine(config, &state_dir, &source)?;
+    let key = load_or_create_key(&state_dir)?;
+    let servers = Servers::resolve(
+        &state_dir,
+        config.server.clone(),
+        config.joining.as_ref(),
+        state.enrolled.is_some(),
+    )?;
+    let anchor = Anchor::at(Instant::now());
     let welcomed_cadence = state.enrolled.as_ref().map(|enrolled| enrolled.cadence_ms);
     let root = Path::new("/");
     let epoch = Epoch {
@@ -85,7 +95,7 @@ fn start(config: &Config) -> anyhow::Result<()> {
         node.id = %journal.node(),
         chain.id = %journal.chain(),
         origin = journal.epoch().origin.name(),
-        server = %config.server,
+        servers = ?servers.addresses,
         version = env!("CARGO_PKG_VERSION"),
         "agent started"
     );
@@ -93,23 +103,69 @@ fn start(config: &Config) -> anyhow::Result<()> {
         Shared { journal, state_dir: Arc::new(state_dir), live: Arc::new(OnceLock::new()) };
     // One thread: what is sent is small, and memory on a rented node is not ours.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run(config, shared, sampler, anchor))
+    let options = UplinkOptions {
+        servers,
+        tenant: config.tenant.clone(),
+        provider: config.provider.clone(),
+        node_name: config.name.clone(),
+    };
+    runtime.block_on(run(options, shared, sampler, anchor))
+}
+
+/// The state in the directory, unless that was used on another machine: then it is put aside, key
+/// and all, and this machine joins as a node of its own.
+fn state_of_this_machine(
+    config: &Config,
+    dir: &StateDir,
+    source: &Source,
+) -> anyhow::Result<State> {
+    let here = Instance::observe(Path::new("/"));
+    let state = State::load(dir, ChainId(random()?))?;
+    let then = || state.gpus.iter().map(|gpu| gpu.uuid.clone()).filter(is_whole).collect();
+    let last = Instance::last(dir);
+    let moved_from =
+        last.filter(|last| here.is_elsewhere(last, || (then(), attached_gpus(source))));
+    let Some(last) = moved_from else {
+        keep(&here, dir);
+        return Ok(state);
+    };
+    if config.joining.is_none() {
+        let (path, host_name) = (dir.path().to_owned(), last.host_name);
+        return Err(IdentityError::Elsewhere { path, host_name }.into());
+    }
+    let aside = put_aside(dir)?;
+    tracing::warn!(
+        made_on = last.host_name,
+        aside = %aside.display(),
+        "the state directory was copied from another machine: it is put aside, and this machine \
+         joins as a node of its own"
+    );
+    let state = State::load(dir, ChainId(random()?))?;
+    keep(&here, dir);
+    Ok(state)
+}
+
+/// A directory that cannot be written now is not a reason not to record.
+fn keep(here: &Instance, dir: &StateDir) {
+    if Instance::last(dir).as_ref() != Some(here)
+        && let Err(error) = here.keep(dir)
+    {
+        tracing::warn!(error = %error, "which machine this is could not be noted");
+    }
+}
+
+fn is_whole(uuid: &GpuUuid) -> bool {
+    !uuid.as_str().starts_with(SLICE_PREFIX)
 }
 
 async fn run(
-    config: &Config,
+    options: UplinkOptions,
     shared: Shared,
     sampler: SamplerOptions,
     anchor: Anchor,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let options = UplinkOptions {
-        server: config.server.clone(),
-        tenant: config.tenant.clone(),
-        provider: config.provider.clone(),
-        node_name: config.name.clone(),
-    };
     let (uplink, mut welcomed) = Uplink::new(options, shared.clone());
     let (stop, stopped) = watch::channel(false);
     let uplink = tokio::spawn(uplink.run(stopped));

@@ -109,9 +109,12 @@ impl Journal {
     /// The node's public id: the enrolled one, or the one that its key will be enrolled as.
     #[must_use]
     pub fn node(&self) -> NodeId {
-        let of_key =
-            || KeyId::of_public_key(self.writer.key.verifying_key().as_bytes()).first_node_id();
-        self.enrolled().map_or_else(of_key, |enrolled| enrolled.node)
+        self.enrolled().map_or_else(|| self.first_node(), |enrolled| enrolled.node)
+    }
+
+    /// The node that the key makes where it takes over none.
+    fn first_node(&self) -> NodeId {
+        KeyId::of_public_key(self.writer.key.verifying_key().as_bytes()).first_node_id()
     }
 
     /// The chain that is written.
@@ -245,6 +248,10 @@ impl Journal {
             return false;
         }
         let is_first = inner.state.enrolled.is_none();
+        if is_first && node != self.first_node() {
+            // The key took over a node that was there before, and had a chain.
+            inner.state.beginning.reason = ChainStartReason::LostState;
+        }
         inner.state.enrolled = enrolled;
         self.save(&inner.state);
         is_first
