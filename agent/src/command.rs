@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod exec;
 mod finding;
+mod machine;
 mod once;
 mod record;
 mod report;

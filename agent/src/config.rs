@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::command::{
     CheckArgs, DoctorArgs, ExecArgs, RecordArgs, ReportArgs, RunCommand, StatusArgs,
 };
+use crate::enrollment::{JoinArgs, Joining};
 use crate::source::DEFAULT_NVML_LIBRARY;
 use crate::spool::Quota;
 
@@ -66,21 +67,23 @@ Exit codes: 0 printed, 2 wrong arguments, 4 there is no record.")]
 /// Options of `run`. Each can also stand in the environment or in the file.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// Where the server is, with http:// or https://. Only loopback: reach a server elsewhere
-    /// through a tunnel [default: http://127.0.0.1:7443]
+    /// Where the server is: https://, or http:// on this machine; a join string says it as well
+    /// [default: the server that the node has joined, else http://127.0.0.1:7443]
     #[arg(long, env = "LEASEWATCH_SERVER", value_name = "URL")]
     pub server: Option<String>,
     /// The server's certificate, for https: a copy of tls/certificate.pem from its data directory.
     /// It alone is trusted, and nothing of the system
     #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
     pub server_certificate: Option<PathBuf>,
+    #[command(flatten)]
+    pub join: JoinArgs,
     /// Where the node's key and the end of its chain are kept [default: /var/lib/leasewatch-agent]
     #[arg(long, env = "LEASEWATCH_STATE_DIR", value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// The tenant that a new node asks to belong to [default: default]
+    /// Without a join string: the tenant that a new node asks to belong to [default: default]
     #[arg(long, env = "LEASEWATCH_TENANT", value_name = "SLUG")]
     pub tenant: Option<String>,
-    /// Who supplies the node, in a-z, 0-9 and - [default: unknown]
+    /// Without a join string: who supplies the node, in a-z, 0-9 and - [default: unknown]
     #[arg(long, env = "LEASEWATCH_PROVIDER", value_name = "SLUG")]
     pub provider: Option<String>,
     /// The name that people see [default: the host name]
@@ -131,6 +134,7 @@ pub enum LogFormat {
 struct FileConfig {
     server: Option<String>,
     server_certificate: Option<PathBuf>,
+    join_file: Option<PathBuf>,
     state_dir: Option<PathBuf>,
     tenant: Option<String>,
     provider: Option<String>,
@@ -149,9 +153,10 @@ struct FileConfig {
 #[derive(Debug, Clone)]
 #[expect(missing_docs, reason = "each field is documented at `RunArgs`")]
 pub struct Config {
-    pub server: ServerAddress,
-    /// True when somebody said where the server is.
-    pub is_server_given: bool,
+    /// `None` = the one of the join string, or the one that was kept.
+    pub server: Option<ServerAddress>,
+    /// What a new node joins with.
+    pub joining: Option<Joining>,
     pub state_dir: PathBuf,
     pub tenant: Slug,
     pub provider: Slug,
@@ -177,12 +182,13 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is not what it should be; the text names line and key.
-    #[error("{}: {source}", .path.display())]
+    #[error("{}: {message}", .path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Where and why.
-        source: Box<toml::de::Error>,
+        /// Line, key and reason. The line itself is not repeated: it may hold a secret that was put
+        /// where none belongs.
+        message: String,
     },
     /// A value is not allowed.
     #[error("{option}: {problem}")]
@@ -207,16 +213,23 @@ impl Config {
         let text = |value: Option<String>, other: Option<String>, default: &str| {
             value.or(other).unwrap_or_else(|| default.to_owned())
         };
-        let is_server_given = args.server.is_some() || file.server.is_some();
-        let server = text(args.server, file.server, "http://127.0.0.1:7443");
         let certificate = args.server_certificate.or(file.server_certificate);
+        let server = server_address(args.server.or(file.server), certificate.as_deref())?;
+        let mut join = args.join;
+        if join.join.is_none() {
+            join.join_file = join.join_file.or(file.join_file);
+        }
+        let joining = join.resolve().map_err(|(option, problem)| value(option, problem))?;
+        if joining.is_some() && server.is_some() {
+            return Err(value("server", "has no effect with a join string, which names it"));
+        }
         let default_dir = || PathBuf::from(DEFAULT_STATE_DIR);
         let mib = args.spool_mib.or(file.spool_mib).unwrap_or(128);
         let hours = args.spool_hours.or(file.spool_hours).unwrap_or(720);
         let reserve = args.spool_reserve_mib.or(file.spool_reserve_mib).unwrap_or(256);
         Ok(Self {
-            server: server_address(&server, certificate.as_deref())?,
-            is_server_given,
+            server,
+            joining,
             state_dir: args.state_dir.or(file.state_dir).unwrap_or_else(default_dir),
             tenant: slug("tenant", &text(args.tenant, file.tenant, "default"))?,
             provider: slug("provider", &text(args.provider, file.provider, "unknown"))?,
@@ -237,8 +250,14 @@ impl Config {
 fn read_file(path: &PathBuf) -> Result<FileConfig, ConfigError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
-    toml::from_str(&text)
-        .map_err(|source| ConfigError::File { path: path.clone(), source: Box::new(source) })
+    toml::from_str(&text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
+        let key = text.lines().nth(line).and_then(|line| line.split_once('='));
+        let key = key.map_or("", |(key, _)| key.trim());
+        let message = format!("line {}: {key}: {}", line + 1, error.message());
+        ConfigError::File { path: path.clone(), message }
+    })
 }
 
 fn value(option: &'static str, problem: impl Into<String>) -> ConfigError {
@@ -249,13 +268,22 @@ fn slug(option: &'static str, text: &str) -> Result<Slug, ConfigError> {
     Slug::new(text).map_err(|error| value(option, error.to_string()))
 }
 
-fn server_address(url: &str, certificate: Option<&Path>) -> Result<ServerAddress, ConfigError> {
+fn server_address(
+    url: Option<String>,
+    certificate: Option<&Path>,
+) -> Result<Option<ServerAddress>, ConfigError> {
     let certificate = certificate.map(|path| {
         ServerCertificate::read(path)
             .map_err(|error| value("server_certificate", format!("{} {error}", path.display())))
     });
-    ServerAddress::new(url, certificate.transpose()?)
-        .map_err(|error| value("server", error.to_string()))
+    let certificate = certificate.transpose()?;
+    let Some(url) = url else {
+        let has_effect = certificate.is_none();
+        let problem = "has no effect without --server";
+        return if has_effect { Ok(None) } else { Err(value("server_certificate", problem)) };
+    };
+    let address = ServerAddress::new(&url, certificate);
+    address.map(Some).map_err(|error| value("server", error.to_string()))
 }
 
 fn checked_name(name: String) -> Result<String, ConfigError> {
@@ -302,6 +330,8 @@ fn quota(mib: u32, hours: u32, reserve_mib: u32) -> Result<Quota, ConfigError> {
 mod tests {
     use std::io::Write;
 
+    use leasewatch_core::join::{JoinAddress, JoinString, JoinToken, TlsTrust};
+
     use super::*;
 
     fn with_file(text: &str, args: RunArgs) -> Result<Config, ConfigError> {
@@ -317,7 +347,7 @@ mod tests {
     #[test]
     fn the_defaults_are_complete() {
         let config = Config::new(RunArgs::default()).unwrap();
-        assert_eq!(config.server.to_string(), "http://127.0.0.1:7443");
+        assert!(config.server.is_none() && config.joining.is_none());
         assert_eq!(config.quota, Quota { bytes: 128 << 20, hours: 720, reserve_bytes: 256 << 20 });
         assert_eq!(config.cadence_ms, None);
         assert!(!config.process_lists);
@@ -349,6 +379,28 @@ mod tests {
     }
 
     #[test]
+    fn a_join_string_names_the_server_and_nothing_of_it_is_repeated() {
+        let address = JoinAddress::new("https://203.0.113.7:7443").unwrap();
+        let join =
+            JoinString::new(vec![address], [7; 32], TlsTrust::Web, JoinToken([9; 24])).unwrap();
+        let text = join.to_secret_text();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), format!("{text}\n")).unwrap();
+        let option = format!("join_file = \"{}\"", file.path().display());
+        let config = with_file(&option, RunArgs::default()).unwrap();
+        assert_eq!(config.joining.map(|joining| joining.string), Some(join));
+        let both = problem(&format!("server = \"http://127.0.0.1:1\"\n{option}"));
+        assert!(both.starts_with("server: has no effect with a join string"), "{both}");
+        std::fs::write(file.path(), &text[..60]).unwrap();
+        let cut = problem(&option);
+        assert!(cut.starts_with("join_file: ") && !cut.contains(&text[10..20]), "{cut}");
+        // Only a file can be named in the file: configuration is read by more people than secrets.
+        let misplaced = problem(&format!("\njoin = \"{text}\""));
+        assert!(misplaced.contains("line 2: join: unknown field"), "{misplaced}");
+        assert!(!misplaced.contains("lwj1"), "{misplaced}");
+    }
+
+    #[test]
     fn https_needs_the_certificate_of_its_server() {
         let alone = problem("server = \"https://127.0.0.1:7443\"");
         assert!(alone.contains("--server-certificate FILE"), "{alone}");
@@ -363,7 +415,8 @@ mod tests {
             let server = Some(server.to_owned());
             Config::new(RunArgs { server, server_certificate, ..RunArgs::default() })
         };
-        assert_eq!(with("https://[::1]:1").unwrap().server.to_string(), "https://[::1]:1");
+        let server = with("https://[::1]:1").unwrap().server.map(|server| server.to_string());
+        assert_eq!(server.as_deref(), Some("https://[::1]:1"));
         assert!(with("http://127.0.0.1:1").unwrap_err().to_string().starts_with("server: "));
         std::fs::write(&path, made.signing_key.serialize_pem()).unwrap();
         let key = with("https://127.0.0.1:1").unwrap_err().to_string();

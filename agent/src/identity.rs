@@ -4,7 +4,9 @@
 //! atomically. A key that others could read, or that is no plain file, is refused with the way to
 //! fix it: going on with a new key would make a new node. Not here: segments (the spool's).
 
+mod instance;
 mod key;
+mod session;
 mod state;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -14,7 +16,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
-pub use key::{load_or_create_key, pinned_server_key};
+pub use instance::{Instance, put_aside};
+pub use key::{load_or_create_key, pin_server_key, pinned_server_key};
+pub use session::{keep_session, last_session};
 pub use state::{Beginning, Enrolled, KnownGpu, State};
 
 /// File names in the state directory.
@@ -22,6 +26,8 @@ const LOCK: &str = "lock";
 const KEY: &str = "node.key";
 const SERVER_KEY: &str = "server.pub";
 const STATE: &str = "state.toml";
+const SESSION: &str = "session";
+const INSTANCE: &str = "instance.toml";
 
 /// Why the state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +52,18 @@ pub enum IdentityError {
         problem: &'static str,
         /// What to do.
         fix: &'static str,
+    },
+    /// The directory was used on another machine, and there is nothing to join with here.
+    #[error(
+        "the state in {} was made on another machine (named {host_name}, with other GPUs), which may \
+         still use its key; to join this machine as a node of its own, start with a join string \
+         (--join-file); to go on as that node, remove {}", .path.display(), .path.join(INSTANCE).display()
+    )]
+    Elsewhere {
+        /// The directory.
+        path: PathBuf,
+        /// Name of the machine where it was used last.
+        host_name: String,
     },
     /// The file with the server's key cannot be read as one.
     #[error("{} does not hold a server key; remove it to trust the server's key anew", .0.display())]
@@ -99,7 +117,7 @@ impl StateDir {
 }
 
 /// Replaces a file as a whole: written beside it, synced, renamed, the directory synced.
-fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
+pub(crate) fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), IdentityError> {
     let beside = path.with_extension("new");
     let replace = || -> io::Result<()> {
         let mut file =

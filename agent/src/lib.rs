@@ -7,6 +7,7 @@
 pub mod clock;
 pub mod command;
 pub mod config;
+pub mod enrollment;
 pub mod identity;
 pub mod observation;
 pub mod recorder;

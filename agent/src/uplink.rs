@@ -27,6 +27,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep};
 
 use self::link::{Link, LinkEvent};
 use crate::clock;
+use crate::enrollment::Servers;
 use crate::identity::StateDir;
 use crate::observation::LiveState;
 use crate::recorder::Journal;
@@ -39,9 +40,9 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// Where to deliver, and as whom to introduce the node.
 #[derive(Debug, Clone)]
 pub struct UplinkOptions {
-    /// Where, and what it has to show.
-    pub server: ServerAddress,
-    /// The tenant that a new node asks to belong to.
+    /// Where, and what a node that was never welcomed shows there.
+    pub servers: Servers,
+    /// The tenant that a new node asks to belong to, where it needs no join string.
     pub tenant: Slug,
     /// Who supplies the node.
     pub provider: Slug,
@@ -64,6 +65,8 @@ pub struct Shared {
 #[derive(Debug)]
 pub struct Uplink {
     options: UplinkOptions,
+    /// Which of the addresses is tried.
+    address: usize,
     shared: Shared,
     welcomed: watch::Sender<bool>,
     connected: watch::Sender<bool>,
@@ -94,6 +97,7 @@ impl Uplink {
         let (welcomed, flag) = watch::channel(shared.journal.enrolled().is_some());
         let uplink = Self {
             options,
+            address: 0,
             shared,
             welcomed,
             connected: watch::Sender::new(false),
@@ -166,7 +170,7 @@ impl Uplink {
 
     fn act(&mut self, action: Action, journal: &Journal) {
         match action {
-            Action::Connect => self.link = Link::dial(&self.options.server),
+            Action::Connect => self.link = Link::dial(self.server()),
             Action::SendHello => self.send_hello(),
             Action::SendProof => self.send_proof(),
             Action::SendStart => {
@@ -274,14 +278,22 @@ impl Uplink {
                     self.shared.journal.redate_chain_start();
                 }
                 tracing::warn!(
-                    server = %self.options.server,
+                    server = %self.server(),
                     error = %why,
                     advice = why.advice().unwrap_or("trying again"),
                     "no stream to the server"
                 );
+                if why.is_unreachable() {
+                    self.address = (self.address + 1) % self.options.servers.addresses.len().max(1);
+                }
                 self.end(ending);
             }
         }
+    }
+
+    /// The address that is tried. There is at least one.
+    fn server(&self) -> &ServerAddress {
+        &self.options.servers.addresses[self.address]
     }
 
     fn on_message(&mut self, message: Down) {

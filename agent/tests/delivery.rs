@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use leasewatch_agent::clock::{Anchor, Instant};
-use leasewatch_agent::identity::{State, StateDir};
+use leasewatch_agent::enrollment::{JoinClaim, Servers};
+use leasewatch_agent::identity::{State, StateDir, last_session, pin_server_key};
 use leasewatch_agent::observation::{EventObservation, Observation};
 use leasewatch_agent::recorder::{Epoch, Gathering, Journal, Writer};
 use leasewatch_agent::spool::Quota;
@@ -27,12 +28,13 @@ use leasewatch_core::evidence::chain::{
 };
 use leasewatch_core::evidence::statement::{StatementKind, verify};
 use leasewatch_core::id::{ChainId, EpochId, KeyId, LifeUnitId, Sequence, Slug};
+use leasewatch_core::join::JoinToken;
 use leasewatch_core::segment::{EventKind, LifeUnit, LifeUnitKind, Origin};
 use leasewatch_core::time::Timestamp;
 use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::{
-    Ack, ChainStartParts, Challenge, DropParts, Hello, Proof, Refusal, SegmentParts, TimeEcho,
-    TimeProbe, Welcome,
+    Ack, ChainStartParts, Challenge, Claim, DropParts, Hello, Proof, Refusal, SegmentParts,
+    TimeEcho, TimeProbe, Welcome,
 };
 use leasewatch_proto::v1::agent_message::Kind as Up;
 use leasewatch_proto::v1::server_message::Kind as Down;
@@ -55,6 +57,8 @@ struct Stored {
     segments: Vec<u64>,
     drops: Vec<(u64, u64, DropReason)>,
     proofs: u32,
+    /// What came with them.
+    claims: Vec<Claim>,
     broken_handshakes: u32,
     echo: Option<TimeEcho>,
     /// The sequence that is refused.
@@ -165,11 +169,13 @@ impl Service {
         let send = |kind| answers.send(Ok(ServerMessage { kind: Some(kind) }));
         send(Down::Challenge(challenge.to_wire())).await.ok()?;
         let Up::Proof(proof) = next(messages).await? else { return None };
-        let proof = Signature::from_bytes(&Proof::from_wire(&proof).unwrap().signature);
+        let proof = Proof::from_wire(&proof).unwrap();
+        let signature = Signature::from_bytes(&proof.signature);
         let key = VerifyingKey::from_bytes(&hello.public_key).unwrap();
-        key.verify_strict(&challenge.proof_message(&hello), &proof).unwrap();
+        key.verify_strict(&challenge.proof_message(&hello, &proof.claim), &signature).unwrap();
         self.stored.send_modify(|stored| {
             stored.proofs += 1;
+            stored.claims.push(proof.claim);
             stored.chain = Some(hello.chain);
         });
         let known = self.stored.borrow().known();
@@ -183,6 +189,7 @@ impl Service {
             recorded_until: None,
             window_bytes: 0,
             start_wanted: !known.has_begun(),
+            session: 40 + u64::from(self.stored.borrow().proofs),
         };
         send(Down::Welcome(welcome.to_wire())).await.ok()?;
         let probe = TimeProbe { id: 5, server_sent_ms: 1 };
@@ -307,6 +314,7 @@ struct Agent {
     journal: Arc<Journal>,
     dir: Arc<StateDir>,
     seconds: Mutex<i64>,
+    claim: Option<JoinClaim>,
 }
 
 const START: Instant = Instant { boot_ms: 5_000_000, wall: Timestamp(1_800_000_000_000) };
@@ -340,7 +348,7 @@ impl Agent {
         let seconds = Mutex::new(i64::try_from(state.end.sequence.0).unwrap() * 100);
         let writer = Writer { key, state_dir: path.to_owned(), quota };
         let journal = Arc::new(Journal::new(writer, epoch, state));
-        Self { journal, dir: Arc::new(dir), seconds }
+        Self { journal, dir: Arc::new(dir), seconds, claim: None }
     }
 
     /// Seals `count` segments with one event each.
@@ -361,8 +369,12 @@ impl Agent {
 
     /// Starts the uplink; the returned switch stops it.
     fn connect(&self, address: SocketAddr) -> (watch::Sender<bool>, JoinHandle<u64>) {
+        self.connect_to(Servers { addresses: vec![http(address)], claim: self.claim.clone() })
+    }
+
+    fn connect_to(&self, servers: Servers) -> (watch::Sender<bool>, JoinHandle<u64>) {
         let options = UplinkOptions {
-            server: ServerAddress::new(&format!("http://{address}"), None).unwrap(),
+            servers,
             tenant: Slug::new("default").unwrap(),
             provider: Slug::new("demo").unwrap(),
             node_name: "node".to_owned(),
@@ -376,6 +388,10 @@ impl Agent {
         let (stop, stopped) = watch::channel(false);
         (stop, tokio::spawn(uplink.run(stopped)))
     }
+}
+
+fn http(address: SocketAddr) -> ServerAddress {
+    ServerAddress::new(&format!("http://{address}"), None).unwrap()
 }
 
 const ANY_PORT: SocketAddr =
@@ -493,6 +509,55 @@ async fn a_server_with_another_key_is_told_nothing() {
     let (_stop, _uplink) = agent.connect(other.address);
     let seen = until(&impostor, |stored| stored.broken_handshakes == 1).await;
     assert_eq!((seen.proofs, seen.segments.len()), (0, 0));
+}
+
+fn joining(path: &std::path::Path, server_key: u8) -> Agent {
+    let agent = Agent::new(path);
+    let key = SigningKey::from_bytes(&[server_key; 32]).verifying_key().to_bytes();
+    assert!(pin_server_key(&agent.dir, &key, false).unwrap());
+    Agent { claim: Some(JoinClaim { token: JoinToken([6; 24]), replaces: None }), ..agent }
+}
+
+#[tokio::test]
+async fn a_token_goes_to_the_server_it_is_for_and_until_the_first_welcome() {
+    let temp = tempfile::tempdir().unwrap();
+    let (impostor, _keep) = watch::channel(Stored::default());
+    let other = Server::start(ANY_PORT, 10, &impostor).await;
+    {
+        let agent = joining(temp.path(), 9);
+        let (stop, uplink) = agent.connect(other.address);
+        let seen = until(&impostor, |stored| stored.broken_handshakes == 1).await;
+        assert_eq!((seen.proofs, seen.claims), (0, vec![]));
+        stop.send_replace(true);
+        uplink.await.unwrap();
+    }
+    let (stored, _keep) = watch::channel(Stored::default());
+    let server = Server::start(ANY_PORT, 9, &stored).await;
+    for _ in 0..2 {
+        let agent = joining(temp.path(), 9);
+        let Handles { stop, uplink } = welcomed(&agent, server.address, &stored).await;
+        stored.send_modify(|stored| stored.echo = None);
+        stop.send_replace(true);
+        uplink.await.unwrap();
+        // Kept before the first word on the stream.
+        assert_eq!(last_session(&agent.dir), Some(40 + u64::from(stored.borrow().proofs)));
+    }
+    let claims = stored.borrow().claims.clone();
+    let first = Claim { token: Some(JoinToken([6; 24])), ..Claim::default() };
+    assert_eq!(claims, [first, Claim { session: Some(41), ..Claim::default() }]);
+}
+
+#[tokio::test]
+async fn where_nobody_answers_the_next_address_is_tried() {
+    let temp = tempfile::tempdir().unwrap();
+    let (stored, _keep) = watch::channel(Stored::default());
+    let server = Server::start(ANY_PORT, 9, &stored).await;
+    let (gone, _keep_gone) = watch::channel(Stored::default());
+    let silent = Server::start(ANY_PORT, 9, &gone).await.kill().await;
+    let agent = Agent::new(temp.path());
+    let servers = Servers { addresses: vec![http(silent), http(server.address)], claim: None };
+    let (_stop, _uplink) = agent.connect_to(servers);
+    until(&stored, |stored| stored.echo.is_some()).await;
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use leasewatch_core::segment::{
     Block, Event, EventKind, EventsBlock, GpuInventory, LifeUnit, LifeUnitKind, Origin, TrackSource,
 };
 use leasewatch_core::time::{Period, Timestamp};
-use leasewatch_proto::convert::{ChainStartParts, Challenge, Hello, Proof};
+use leasewatch_proto::convert::{ChainStartParts, Challenge, Claim, Hello, Proof};
 
 use crate::data::{self, NodeSamples};
 
@@ -104,8 +104,8 @@ impl BenchNode {
         let claim = hello.challenge_message(&challenge.server_nonce);
         let signature = Signature::from_bytes(&challenge.signature);
         server.verify_strict(&claim, &signature).map_err(|_| Unproven)?;
-        let signature = self.key.sign(&challenge.proof_message(hello));
-        Ok(Proof { signature: signature.to_bytes() })
+        let signature = self.key.sign(&challenge.proof_message(hello, &Claim::default()));
+        Ok(Proof { signature: signature.to_bytes(), claim: Claim::default() })
     }
 
     /// The signed beginning of its chain.

@@ -127,7 +127,7 @@ impl Server {
         let data = programs.scratch()?;
         let mut command = Command::new(programs.path("leasewatch-server")?);
         command
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--open-enrollment", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data.path())
             .env("LEASEWATCH_LOG", "info,sqlx=warn")
             .env_remove("DATABASE_URL")

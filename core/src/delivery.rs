@@ -22,6 +22,7 @@ mod cursor;
 mod driver;
 mod liveness;
 mod sender;
+mod session_count;
 #[cfg(test)]
 mod simulation;
 
@@ -32,6 +33,7 @@ pub use cursor::{Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDec
 pub use driver::{Action, CloseReason, Ending, Item, ItemKind, SpoolIndex, Welcome, limits};
 pub use liveness::{LATE_AFTER_MS, NodeState, Presence, UNKNOWN_AFTER_MS, UnknownReason};
 pub use sender::Sender;
+pub use session_count::{SessionCount, SessionOpened};
 
 /// An instant of a clock that never steps: milliseconds since an arbitrary start (the boot clock
 /// at the agent, the process's monotonic clock at the server). Wall time is

@@ -10,6 +10,7 @@
 pub mod id;
 pub mod time;
 
+pub mod join;
 pub mod sample;
 
 pub mod evidence;

@@ -1,10 +1,11 @@
-//! A client's way to the server: plain HTTP/2, or TLS 1.3 with one certificate that was given.
+//! A client's way to the server: plain HTTP/2 on loopback, TLS 1.3 everywhere.
 //!
-//! Loopback only, both ways. Over TLS exactly that certificate is trusted, byte for byte: no root
-//! of the system, no other certificate of the same name, and none that it signed. Its dates are
-//! not looked at, because a node whose clock is wrong has to deliver all the same. Who the server
-//! is, is proven by the handshake of the stream either way (`convert`). Not here: pinning by a
-//! fingerprint.
+//! Over TLS a certificate is known in one of three ways: it was given as a file, its public key's
+//! hash stands in a join string, or a public authority vouches for its name. In the first two exactly
+//! that certificate or key is trusted: no root of the system, no other certificate of the same
+//! name, none that it signed, and whatever its dates, because a node whose clock is wrong has to
+//! deliver all the same. Who the server is, is proven by the handshake of the stream in any case
+//! (`convert`). There is no way to trust everybody.
 
 mod certificate;
 
@@ -14,6 +15,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use leasewatch_core::join::TlsTrust;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, OtherError};
 use tokio::net::TcpStream;
@@ -21,7 +23,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint, Error, Uri};
 
-pub use certificate::{CertificateFileError, ServerCertificate, fingerprint};
+pub use certificate::{CertificateFileError, ServerCertificate, fingerprint, public_key_hash};
 
 /// The protocol that both ends have to agree on.
 const ALPN: &[u8] = b"h2";
@@ -35,13 +37,13 @@ pub enum AddressError {
     /// Neither `http` nor `https`.
     #[error("must begin with http:// or https://")]
     Scheme,
-    /// It leads off this machine.
-    #[error("is not a loopback address; this version reaches a server elsewhere through a tunnel")]
+    /// It leads off this machine, unprotected.
+    #[error("must begin with https:// where it is not a loopback address")]
     NotLoopback,
     /// TLS, and nothing to trust.
     #[error(
-        "https needs --server-certificate FILE: a copy of tls/certificate.pem from the server's \
-         data directory"
+        "https needs a join string, or --server-certificate FILE: a copy of tls/certificate.pem \
+         from the server's data directory"
     )]
     NoCertificate,
     /// This build's cryptography lacks TLS 1.3.
@@ -50,6 +52,15 @@ pub enum AddressError {
     /// A certificate, and nothing that would show one.
     #[error("a server certificate is given, so the address must begin with https://")]
     PlainWithCertificate,
+}
+
+/// What a server has to show over TLS.
+#[derive(Debug, Clone)]
+pub enum Trust {
+    /// This certificate, byte for byte.
+    Certificate(ServerCertificate),
+    /// As a join string says.
+    Join(TlsTrust),
 }
 
 /// Where the server is, and what it has to show. Cheap to clone.
@@ -72,26 +83,35 @@ impl fmt::Debug for ServerAddress {
 }
 
 impl ServerAddress {
-    /// Checks a URL against what is given to trust.
+    /// Checks a URL against a certificate that is given to trust.
     ///
     /// # Errors
     /// [`AddressError`].
     pub fn new(url: &str, certificate: Option<ServerCertificate>) -> Result<Self, AddressError> {
+        let is_plain = url.starts_with("http://");
+        if is_plain && certificate.is_some() {
+            return Err(AddressError::PlainWithCertificate);
+        }
+        Self::trusting(url, certificate.map(Trust::Certificate))
+    }
+
+    /// Checks a URL of a server that is known by `trust`; of no use for one with `http`.
+    ///
+    /// # Errors
+    /// [`AddressError`].
+    pub fn trusting(url: &str, trust: Option<Trust>) -> Result<Self, AddressError> {
         let uri: Uri = url.parse().map_err(|_| AddressError::NotAUrl)?;
-        let tls = match (uri.scheme_str(), certificate) {
-            (Some("http"), None) => None,
-            (Some("http"), Some(_)) => return Err(AddressError::PlainWithCertificate),
+        let tls = match (uri.scheme_str(), trust) {
+            (Some("http"), _) if is_loopback(&uri) => None,
+            (Some("http"), _) => return Err(AddressError::NotLoopback),
             (Some("https"), None) => return Err(AddressError::NoCertificate),
-            (Some("https"), Some(certificate)) => {
-                let config = certificate.client_config().map_err(|_| AddressError::NoTls)?;
-                Some(Arc::new(config))
+            (Some("https"), Some(trust)) => {
+                let config = certificate::client_config(trust);
+                Some(Arc::new(config.map_err(|_| AddressError::NoTls)?))
             }
             _ => return Err(AddressError::Scheme),
         };
-        let host = bare_host(&uri);
-        let is_loopback =
-            host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-        if is_loopback { Ok(Self { uri, tls }) } else { Err(AddressError::NotLoopback) }
+        Ok(Self { uri, tls })
     }
 
     /// Opens a connection; `configure` sets time limits and keep-alives.
@@ -151,6 +171,11 @@ fn in_words(error: io::Error) -> io::Error {
     }
 }
 
+fn is_loopback(uri: &Uri) -> bool {
+    let host = bare_host(uri);
+    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+}
+
 /// Without the brackets of an IPv6 address.
 fn bare_host(uri: &Uri) -> &str {
     uri.host().unwrap_or_default().trim_matches(['[', ']'])
@@ -183,9 +208,10 @@ mod tests {
         assert_eq!(plain, Some(AddressError::PlainWithCertificate));
         for url in ["http://10.0.0.1:7443", "http://evil", "http://127.0.0.1.evil"] {
             assert_eq!(refused(url, None), Some(AddressError::NotLoopback), "{url}");
+            let pinned = ServerAddress::trusting(url, Some(Trust::Join(TlsTrust::Web)));
+            assert_eq!(pinned.err(), Some(AddressError::NotLoopback), "{url}");
         }
-        let elsewhere = refused("https://10.0.0.1:7443", Some(certificate()));
-        assert_eq!(elsewhere, Some(AddressError::NotLoopback));
+        assert!(ServerAddress::new("https://10.0.0.1:7443", Some(certificate())).is_ok());
         for url in ["ftp://127.0.0.1", "127.0.0.1:7443", "/socket"] {
             assert_eq!(refused(url, None), Some(AddressError::Scheme), "{url}");
         }

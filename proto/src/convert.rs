@@ -6,6 +6,7 @@
 
 mod durable;
 mod live;
+mod proof;
 mod session;
 
 use leasewatch_core::id::{IdError, Sequence, Slug};
@@ -13,7 +14,8 @@ use leasewatch_core::time::Timestamp;
 
 pub use durable::{Ack, ChainStartParts, DropParts, Refusal, SegmentParts};
 pub use live::{LiveFrame, LiveGpu, LivePace, reading_from_wire, reading_to_wire};
-pub use session::{Challenge, Hello, Proof, TimeEcho, TimeProbe, Welcome, estimate_from_wire};
+pub use proof::{Claim, Proof};
+pub use session::{Challenge, Hello, TimeEcho, TimeProbe, Welcome, estimate_from_wire};
 
 /// The protocol version that this build speaks.
 pub const PROTOCOL_VERSION: u32 = 1;

@@ -1,14 +1,16 @@
 // Opens every page of a running server in a real browser: each language, three widths, with and
 // without JavaScript. A page is wrong when it logs an error (a refused inline style is one), asks
 // for something that is not there, scrolls sideways, or does not say what it should. The charts of
-// a GPU are read and zoomed with the pointer, with keys, and by links alone; a log is uploaded.
+// a GPU are read and zoomed with the pointer, with keys, and by links alone; a log is uploaded. It
+// signs in with a link
+// that works once, as `leasewatch-server users sign-in NAME` prints it.
 //
-// usage: node pages.mjs http://127.0.0.1:7443 [FOLDER for screenshots]
+// usage: node pages.mjs http://127.0.0.1:7443 LINK [FOLDER for screenshots]
 
 import { mkdir, readFile } from 'node:fs/promises';
 import { chromium } from 'playwright-core';
 
-const [base, folder] = process.argv.slice(2);
+const [base, link, folder] = process.argv.slice(2);
 const languages = ['en', 'zh-CN'];
 const widths = [360, 1440, 3840];
 const nodeCount = 6;
@@ -16,11 +18,37 @@ const problems = [];
 
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+// What every context begins with: the cookie of a browser that has signed in.
+let storageState;
+const ask = (path) => fetch(base + path, {
+  headers: { cookie: storageState.cookies.map(({ name, value }) => `${name}=${value}`).join('; ') },
+});
+
+// A stranger is led to the sign-in page; the link lets in once. Without JavaScript.
+async function enter(browser) {
+  const context = await browser.newContext({ javaScriptEnabled: false, locale: 'en' });
+  const page = await context.newPage();
+  page.setDefaultTimeout(10000);
+  await page.goto(`${base}/?tz=Asia/Shanghai`, { waitUntil: 'load' });
+  expect('sign-in', new URL(page.url()).pathname === '/sign-in', `a stranger sees ${page.url()}`);
+  await page.getByLabel('Name').fill('operator');
+  await page.getByLabel('Password').fill('a wrong password');
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  expect('sign-in', await page.getByRole('alert').count() === 1, 'a wrong password is not told');
+  await page.goto(link, { waitUntil: 'load' });
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  expect('link', new URL(page.url()).pathname === '/', `the link leads to ${page.url()}`);
+  storageState = await context.storageState();
+  await page.goto(link, { waitUntil: 'load' });
+  expect('link', (await page.locator('.status').textContent()) === '404', 'the link works twice');
+  await context.close();
+}
+
 // The demo fleet needs some seconds to enrol and to deliver its first segments.
 async function fleet() {
   let nodes = [];
   for (let tries = 0; tries < 180; tries++) {
-    const overview = await (await fetch(`${base}/overview.json`)).json();
+    const overview = await (await ask('/overview.json')).json();
     nodes = overview.tenants.flatMap((t) => t.providers).flatMap((p) => p.nodes);
     if (nodes.length === nodeCount && nodes.every((node) => node.gpus.length > 0)) return nodes;
     await sleep(500);
@@ -34,7 +62,7 @@ async function recorded(nodes) {
     node.gpus.map((gpu) => `/nodes/${node.id}/gpus/${gpu.number}`));
   for (let tries = 0; tries < 180; tries++) {
     for (const path of paths) {
-      const view = await (await fetch(`${base}${path}/gpu.json?last=15m`)).json();
+      const view = await (await ask(`${path}/gpu.json?last=15m`)).json();
       const busy = view.series?.find((series) => series.metric === 'busy_permille');
       if (busy?.points.filter((point) => point.band).length >= 8) return path;
     }
@@ -52,6 +80,7 @@ function listen(page, where) {
 async function look(browser, path, language, width, javaScriptEnabled) {
   const where = `${path} ${language} ${width}${javaScriptEnabled ? '' : ' without JavaScript'}`;
   const context = await browser.newContext({
+    storageState: path === '/sign-in' ? undefined : storageState,
     javaScriptEnabled,
     locale: language,
     viewport: { width, height: 900 },
@@ -61,7 +90,7 @@ async function look(browser, path, language, width, javaScriptEnabled) {
   await page.goto(base + path, { waitUntil: 'load' });
   await judge(page, where, language);
   if (folder && javaScriptEnabled) {
-    const kind = /gpus/.test(path) ? 'gpu' : /nodes/.test(path) ? 'node' : path.slice(1) || 'overview';
+    const kind = /gpus/.test(path) ? 'gpu' : /nodes/.test(path) ? 'node' : path.split('/').at(-1) || 'overview';
     const name = `${kind}-${language}-${width}.png`;
     await page.screenshot({ path: `${folder}/${name}`, fullPage: true });
   }
@@ -114,7 +143,9 @@ async function zoomed(page, before) {
 
 async function useCharts(browser, path, language) {
   const where = `${path} ${language} zoom`;
-  const context = await browser.newContext({ locale: language, viewport: { width: 1440, height: 900 } });
+  const context = await browser.newContext({
+    storageState, locale: language, viewport: { width: 1440, height: 900 },
+  });
   const page = await context.newPage();
   page.setDefaultTimeout(10000);
   listen(page, where);
@@ -170,7 +201,7 @@ async function useCharts(browser, path, language) {
 async function useTouch(browser, path) {
   const where = `${path} by touch`;
   const context = await browser.newContext({
-    locale: 'en', hasTouch: true, isMobile: true, viewport: { width: 360, height: 800 },
+    storageState, locale: 'en', hasTouch: true, isMobile: true, viewport: { width: 360, height: 800 },
   });
   const page = await context.newPage();
   page.setDefaultTimeout(10000);
@@ -196,7 +227,7 @@ async function useTouch(browser, path) {
 // Without JavaScript: out and in by links, the form, and an error that names its parameter.
 async function useLinks(browser, path) {
   const where = `${path} by links`;
-  const context = await browser.newContext({ javaScriptEnabled: false, locale: 'en' });
+  const context = await browser.newContext({ storageState, javaScriptEnabled: false, locale: 'en' });
   const page = await context.newPage();
   page.setDefaultTimeout(10000);
   listen(page, where);
@@ -220,7 +251,7 @@ const columns = 'timestamp,utilization.gpu,utilization.memory,memory.used,memory
 async function upload(browser, language, javaScriptEnabled) {
   const where = `/import ${language} upload${javaScriptEnabled ? '' : ' without JavaScript'}`;
   const context = await browser.newContext({
-    javaScriptEnabled, locale: language, viewport: { width: 1280, height: 900 },
+    storageState, javaScriptEnabled, locale: language, viewport: { width: 1280, height: 900 },
   });
   const page = await context.newPage();
   page.setDefaultTimeout(20000);
@@ -249,16 +280,17 @@ async function upload(browser, language, javaScriptEnabled) {
   await context.close();
 }
 
-const nodes = await fleet();
 if (folder) await mkdir(folder, { recursive: true });
 const browser = await chromium.launch({
   executablePath: process.env.LEASEWATCH_CHROMIUM ?? '/usr/bin/chromium',
   args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run',
     '--disable-background-networking', '--disable-component-update', '--disable-sync'],
 });
+await enter(browser);
+const nodes = await fleet();
 let views = 0;
 const gpu = await recorded(nodes);
-for (const path of ['/', '/import', `/nodes/${nodes[0].id}`, gpu]) {
+for (const path of ['/', '/import', '/account', '/settings/users', '/sign-in', `/nodes/${nodes[0].id}`, gpu]) {
   for (const language of languages) {
     for (const width of widths) {
       await look(browser, path, language, width, true);

@@ -9,6 +9,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use leasewatch_core::join::{JoinAddress, JoinError};
 use serde::Deserialize;
 
 use crate::embedded_postgres::default_base_dir;
@@ -22,7 +23,8 @@ pub struct ServeFlags {
     /// TOML file with the settings below, by their long names with `_` for `-`.
     #[arg(long, env = "LEASEWATCH_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Address of pages and agents. Loopback only, since there are no users yet [default: 127.0.0.1:7443].
+    /// Address of pages and agents. Others than this machine reach it when there is a user, and then
+    /// over TLS alone [default: 127.0.0.1:7443].
     #[arg(long, env = "LEASEWATCH_LISTEN", value_name = "ADDRESS:PORT")]
     pub listen: Option<SocketAddr>,
     /// PostgreSQL to use instead of an own one: a login that is a member of the leasewatch roles.
@@ -40,6 +42,14 @@ pub struct ServeFlags {
     /// Directory with `postgres` and `initdb` [default: the newest one found].
     #[arg(long, env = "LEASEWATCH_PG_BIN", value_name = "DIR")]
     pub pg_bin: Option<PathBuf>,
+    /// Where nodes reach this server, for join strings, such as https://203.0.113.7:7443; several
+    /// are tried in turn [default: https:// and --listen, or this machine's name].
+    #[arg(long, env = "LEASEWATCH_NODE_ADDRESS", value_name = "URL", value_delimiter = ',', value_parser = node_address)]
+    pub node_address: Vec<JoinAddress>,
+    /// Let nodes join without a token, of the tenants `default` and `demo`. For demos on one
+    /// machine: with a loopback address only.
+    #[arg(long, env = "LEASEWATCH_OPEN_ENROLLMENT")]
+    pub open_enrollment: bool,
     /// The largest log that can be uploaded to be imported, in MiB [default: 256].
     #[arg(long, env = "LEASEWATCH_UPLOAD_MIB_MAX", value_name = "MIB")]
     pub upload_mib_max: Option<u32>,
@@ -54,18 +64,26 @@ struct ServeFile {
     database_admin_url: Option<DatabaseUrl>,
     data_dir: Option<PathBuf>,
     pg_bin: Option<PathBuf>,
+    #[serde(default)]
+    node_address: Vec<String>,
+    #[serde(default)]
+    open_enrollment: bool,
     upload_mib_max: Option<u32>,
 }
 
 /// What `serve` works with.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
-    /// A loopback address.
+    /// Address of pages and agents; `serve` refuses one that others reach while there are no users.
     pub listen: SocketAddr,
     /// Which PostgreSQL.
     pub database: Database,
     /// Keys of the server, and the own PostgreSQL.
     pub data_dir: PathBuf,
+    /// Where nodes reach the server; empty: where it listens.
+    pub node_addresses: Vec<JoinAddress>,
+    /// Whether nodes join without a token; never with an address that others reach.
+    pub open_enrollment: bool,
     /// The largest log that can be uploaded, in MiB.
     pub upload_mib_max: u32,
 }
@@ -131,13 +149,15 @@ pub enum ConfigError {
         /// Line, key and reason; values are not repeated, one of them may be a password.
         message: String,
     },
-    /// An address that others could reach.
+    /// Nodes would join without a token from elsewhere.
     #[error(
-        "{0} is not a loopback address: this version has no users, so everybody who reaches the \
-         port could read and enrol; listen on 127.0.0.1 and let people in through an SSH tunnel or a proxy that \
-         asks who they are"
+        "open_enrollment lets every node join that reaches the port, and {0} is not a loopback address: leave it out, \
+         and give nodes a token with `leasewatch-server join-token create`"
     )]
-    NotLoopback(SocketAddr),
+    OpenEnrollment(SocketAddr),
+    /// Join strings cannot name it.
+    #[error("node_address: {0}")]
+    NodeAddress(JoinError),
     /// An option that has no effect with another one.
     #[error("{0} has no effect {1}")]
     NoEffect(&'static str, &'static str),
@@ -151,8 +171,9 @@ impl ServeOptions {
     pub fn resolve(flags: ServeFlags) -> Result<Self, ConfigError> {
         let file = flags.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
         let listen = flags.listen.or(file.listen).unwrap_or_else(default_listen);
-        if !listen.ip().is_loopback() {
-            return Err(ConfigError::NotLoopback(listen));
+        let open_enrollment = flags.open_enrollment || file.open_enrollment;
+        if open_enrollment && !listen.ip().is_loopback() {
+            return Err(ConfigError::OpenEnrollment(listen));
         }
         let pg_bin = flags.pg_bin.or(file.pg_bin);
         let admin_url = flags.database_admin_url.or(file.database_admin_url);
@@ -168,8 +189,18 @@ impl ServeOptions {
         };
         let data_dir = flags.data_dir.or(file.data_dir).unwrap_or_else(default_base_dir);
         let upload_mib_max = flags.upload_mib_max.or(file.upload_mib_max).unwrap_or(UPLOAD_MIB_MAX);
-        Ok(Self { listen, database, data_dir, upload_mib_max })
+        let mut node_addresses = flags.node_address;
+        if node_addresses.is_empty() {
+            let from_file = file.node_address.iter().map(|text| JoinAddress::new(text));
+            node_addresses =
+                from_file.collect::<Result<_, _>>().map_err(ConfigError::NodeAddress)?;
+        }
+        Ok(Self { listen, database, data_dir, node_addresses, open_enrollment, upload_mib_max })
     }
+}
+
+fn node_address(text: &str) -> Result<JoinAddress, JoinError> {
+    JoinAddress::new(text)
 }
 
 fn default_listen() -> SocketAddr {
@@ -239,15 +270,32 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_others_reach_is_refused_with_the_reason() {
-        let listen = |address: &str| {
+    fn open_enrollment_is_for_loopback_only() {
+        let resolve = |address: &str| {
             let listen = address.parse().ok();
-            ServeOptions::resolve(ServeFlags { listen, ..ServeFlags::default() })
+            let open_enrollment = true;
+            ServeOptions::resolve(ServeFlags { listen, open_enrollment, ..ServeFlags::default() })
         };
         for address in ["0.0.0.0:7443", "192.168.1.2:7443", "[::]:7443"] {
-            assert!(matches!(listen(address), Err(ConfigError::NotLoopback(_))), "{address}");
+            assert!(matches!(resolve(address), Err(ConfigError::OpenEnrollment(_))), "{address}");
         }
-        assert!(listen("127.0.0.2:7443").is_ok());
+        assert!(resolve("127.0.0.2:7443").is_ok_and(|options| options.open_enrollment));
+    }
+
+    #[test]
+    fn node_addresses_come_from_the_flag_or_the_file() {
+        let shown = |options: &ServeOptions| {
+            let texts = options.node_addresses.iter().map(|address| address.as_str().to_owned());
+            texts.collect::<Vec<_>>()
+        };
+        let text = "node_address = ['https://a.example', 'https://203.0.113.7:7443']";
+        let from_file = with_file(text, |_| ()).unwrap();
+        assert_eq!(shown(&from_file), ["https://a.example", "https://203.0.113.7:7443"]);
+        let program = Program::try_parse_from(["x", "--node-address", "https://b,https://c"]);
+        let flags = program.unwrap().serve;
+        assert_eq!(shown(&ServeOptions::resolve(flags).unwrap()), ["https://b", "https://c"]);
+        assert!(with_file("node_address = ['a.example']", |_| ()).is_err());
+        assert!(Program::try_parse_from(["x", "--node-address", "https://a/b"]).is_err());
     }
 
     #[test]

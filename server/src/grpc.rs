@@ -14,6 +14,7 @@ mod introduction;
 mod liveness;
 mod outbox;
 mod registry;
+mod revocation;
 mod session;
 mod stream;
 mod telemetry;
@@ -37,6 +38,7 @@ use crate::store::chain::ChainRow;
 
 pub use introduction::introduce_nodes;
 pub use liveness::spawn_liveness;
+pub use revocation::spawn_revocations;
 pub use session::ProvenNode;
 pub use telemetry::{TelemetryService, serve};
 
@@ -70,7 +72,10 @@ pub struct GrpcState {
 /// Bounds of streams.
 #[derive(Debug, Clone)]
 pub struct GrpcOptions {
-    /// Tenants that a new node may ask to belong to; those that do not exist yet are made.
+    /// Whether a key that nobody knows may join without a token. Only for a port that nobody but
+    /// this machine reaches.
+    pub open_enrollment: bool,
+    /// Tenants that such a node may ask to belong to; those that do not exist yet are made.
     pub tenants: Vec<Slug>,
     /// Wanted time between samples.
     pub cadence_ms: u32,
@@ -93,6 +98,7 @@ impl GrpcOptions {
     #[must_use]
     pub fn new(tenants: Vec<Slug>) -> Self {
         Self {
+            open_enrollment: false,
             tenants,
             cadence_ms: 1_000,
             handshake: Duration::from_secs(20),

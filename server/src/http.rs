@@ -1,32 +1,44 @@
 //! Pages, their JSON and CSV, live events, assets, health: everything for a browser.
 //!
 //! A page is built from one read of the store and the live state, becomes a view struct of
-//! `leasewatch-web`, and is rendered there; the same struct is served as `.json`. There are no
-//! users yet, so the server binds loopback only and a request sees what the operator sees.
+//! `leasewatch-web`, and is rendered there; the same struct is served as `.json`. Who may ask for
+//! what stands in [`routes`]; until there is a user everybody may, and the server is on loopback
+//! only.
 
+pub(crate) mod asking;
 mod assets;
+mod cookie;
+mod entrance;
 mod error;
+pub(crate) mod form;
 mod health;
 mod hours_csv;
 mod live_events;
 mod multipart;
 mod pages;
+mod routes;
 mod same_origin;
 mod visit;
 
 use axum::Router;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, Method, header};
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
 use leasewatch_web::path::pattern;
 use tower_http::compression::CompressionLayer;
 use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
 use tower_http::set_header::SetResponseHeaderLayer;
 
+pub use asking::Need;
+pub use cookie::Peer;
+pub use entrance::Entrance;
+pub use routes::Declared;
+
 use crate::clock::Clock;
+use crate::enrollment::Issuer;
 use crate::intake::Intake;
 use crate::live::Live;
 use crate::store::Db;
+use routes::Routes;
 
 /// What every handler works with.
 #[derive(Debug, Clone)]
@@ -37,39 +49,80 @@ pub struct Http {
     pub live: Live,
     /// Time.
     pub clock: Clock,
-    /// Where agents reach this server, for the commands of the empty page.
+    /// Where agents reach this server, with its scheme, for the commands of the empty page.
     pub address: String,
     /// Uploaded logs.
     pub intake: Intake,
+    /// Passwords, and who tried too often.
+    pub entrance: Entrance,
+    /// Makes join strings.
+    pub issuer: Issuer,
+}
+
+/// What each route needs of who asks for it. A route is made here or not at all.
+fn routes(http: Http) -> Routes {
+    use Need::{Admin, Nothing, OperatorInPerson, Person, Viewer};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    Routes::new(http)
+        .on(GET, pattern::OVERVIEW, Viewer, pages::overview::html)
+        .on(GET, pattern::OVERVIEW_JSON, Viewer, pages::overview::json)
+        .on(GET, pattern::NODE, Viewer, pages::node::html)
+        .on(GET, pattern::NODE_JSON, Viewer, pages::node::json)
+        .on(GET, pattern::GPU, Viewer, pages::gpu::html)
+        .on(GET, pattern::GPU_JSON, Viewer, pages::gpu::json)
+        .on(GET, pattern::READINGS_CSV, Viewer, pages::gpu::readings_csv)
+        .on(GET, pattern::HOURS_CSV, Viewer, hours_csv::download)
+        .on(GET, pattern::LIVE, Viewer, live_events::stream)
+        .on(GET, pattern::IMPORT, Admin, pages::import::html)
+        .on(POST, pattern::IMPORT, Admin, pages::import::send)
+        .on(GET, pattern::IMPORT_RUN, Admin, pages::import_run::html)
+        .on(GET, pattern::IMPORT_RUN_JSON, Admin, pages::import_run::json)
+        .on(GET, pattern::SIGN_IN, Nothing, pages::sign_in::html)
+        .on(POST, pattern::SIGN_IN, Nothing, pages::sign_in::send)
+        .on(POST, pattern::SIGN_OUT, Nothing, pages::sign_in::out)
+        .on(GET, pattern::LINK, Nothing, pages::link::html)
+        .on(POST, pattern::LINK, Nothing, pages::link::send)
+        .on(GET, pattern::ACCOUNT, Person, pages::account::html)
+        .on(POST, pattern::ACCOUNT_PASSWORD, Person, pages::account::password)
+        .on(POST, pattern::ACCOUNT_LANGUAGE, Person, pages::account::language)
+        .on(POST, pattern::ACCOUNT_SESSION, Person, pages::account::session)
+        .on(POST, pattern::ACCOUNT_TOKEN, Person, pages::account::make_token)
+        .on(POST, pattern::ACCOUNT_TOKEN_REVOKE, Person, pages::account::revoke_token)
+        .on(GET, pattern::USERS, OperatorInPerson, pages::users::html)
+        .on(POST, pattern::USERS, OperatorInPerson, pages::users::change)
+        .on(POST, pattern::USERS_INVITE, OperatorInPerson, pages::users::invite)
+        .on(GET, pattern::ENROLL, Admin, pages::enroll::html)
+        .on(POST, pattern::ENROLL, Admin, pages::enroll::make)
+        .on(GET, pattern::ENROLL_TOKEN, Admin, pages::enroll::token)
+        .on(POST, pattern::ENROLL_REVOKE, Admin, pages::enroll::revoke)
+        .on(GET, pattern::ASSET, Nothing, assets::file)
+        .on(GET, "/healthz", Nothing, health::alive)
+        .on(GET, "/readyz", Nothing, health::ready)
+}
+
+/// Every route with what it needs.
+#[must_use]
+pub fn declared(http: Http) -> Vec<Declared> {
+    routes(http).into_parts().1
 }
 
 /// The routes of everything but gRPC.
 pub fn router(http: Http) -> Router {
     let compressed = SizeAbove::new(1_024).and(NotForContentType::const_new("text/event-stream"));
-    Router::new()
-        .route(pattern::OVERVIEW, get(pages::overview::html))
-        .route(pattern::OVERVIEW_JSON, get(pages::overview::json))
-        .route(pattern::NODE, get(pages::node::html))
-        .route(pattern::NODE_JSON, get(pages::node::json))
-        .route(pattern::GPU, get(pages::gpu::html))
-        .route(pattern::GPU_JSON, get(pages::gpu::json))
-        .route(pattern::READINGS_CSV, get(pages::gpu::readings_csv))
-        .route(pattern::IMPORT, get(pages::import::html).post(pages::import::send))
-        .route(pattern::IMPORT_RUN, get(pages::import_run::html))
-        .route(pattern::IMPORT_RUN_JSON, get(pages::import_run::json))
-        .route(pattern::HOURS_CSV, get(hours_csv::download))
-        .route(pattern::LIVE, get(live_events::stream))
-        .route(pattern::ASSET, get(assets::file))
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
+    let (router, _) = routes(http.clone()).into_parts();
+    router
         .fallback(error::nothing_here)
         .layer(from_fn_with_state(http.clone(), same_origin::guard))
+        .layer(from_fn_with_state(http.clone(), asking::identify))
         .with_state(http)
         .layer(CompressionLayer::new().compress_when(compressed))
         .layer(fixed(
             header::CONTENT_SECURITY_POLICY,
             leasewatch_web::context::CONTENT_SECURITY_POLICY,
         ))
+        // What somebody saw is in no cache when they have left. Assets say otherwise of themselves.
+        .layer(fixed(header::CACHE_CONTROL, "no-store"))
         .layer(fixed(header::X_CONTENT_TYPE_OPTIONS, "nosniff"))
         .layer(fixed(header::REFERRER_POLICY, "same-origin"))
 }

@@ -20,6 +20,7 @@ pub mod recorder;
 mod said;
 pub mod smi;
 pub mod spool;
+mod target;
 pub mod text;
 pub mod uploaded;
 pub mod xml;
@@ -32,6 +33,7 @@ use leasewatch_proto::channel::ServerAddress;
 
 use crate::intake::{ImportReport, LogKind, Problems, Progress};
 use log::ImportLog;
+pub use target::{Destination, Joining, Target};
 
 /// How far back a log may reach: a day less than the server takes.
 const REACH_MS: i64 = 3_652 * DAY_MS;
@@ -59,6 +61,8 @@ pub struct ImportRequest {
     pub strict: bool,
     /// Address of the running server, and what it has to show.
     pub server: ServerAddress,
+    /// What a new node joins with; `None` where enrolment is open.
+    pub join: Option<Joining>,
     /// Where the keys of imported nodes are kept.
     pub key_dir: PathBuf,
 }
@@ -98,6 +102,9 @@ pub enum LogError {
 /// Why an import did not happen. Nothing is stored unless the message says so.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
+    /// Where it should go is not well said.
+    #[error("{0}")]
+    Target(String),
     /// The file cannot be read, or what is kept beside the node's key not written.
     #[error("{path} cannot be read")]
     File {

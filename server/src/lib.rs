@@ -2,10 +2,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod clock;
 pub mod config;
 pub mod demo;
 pub mod embedded_postgres;
+pub mod enrollment;
 pub mod export;
 pub mod grpc;
 pub mod http;
@@ -14,5 +16,7 @@ pub mod import;
 pub mod intake;
 pub mod jobs;
 pub mod live;
+pub mod password;
+pub mod secret;
 pub mod serve;
 pub mod store;

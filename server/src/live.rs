@@ -152,6 +152,11 @@ impl Live {
         self.announce(node, Changed::Stream);
     }
 
+    /// A key of the node was accepted: it is not revoked, or no longer.
+    pub fn admit(&self, node: NodeId) {
+        self.update(node, Node::admit);
+    }
+
     /// Forgets a node that was removed from the store. Its streams close.
     pub fn forget(&self, node: NodeId) {
         if let Some(mut entry) = self.write().remove(&node) {

@@ -1,21 +1,23 @@
 //! The server program: command line and logging. What it does is in the library.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use leasewatch_core::id::{GpuUuid, Slug};
 use leasewatch_core::time::{Period, Timestamp, Zone};
-use leasewatch_proto::channel::{ServerAddress, ServerCertificate, install_cryptography};
+use leasewatch_proto::channel::install_cryptography;
+use leasewatch_server::accounts::{self, TokensCommand, UsersCommand};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
 use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, default_base_dir};
+use leasewatch_server::enrollment::command::{self, JoinTokenCommand, NodesCommand};
 use leasewatch_server::export::{self, ExportRequest};
 use leasewatch_server::import::history::{self, HistoryRequest};
 use leasewatch_server::import::spool::{self, SpoolFlags};
-use leasewatch_server::import::{self, ImportError, ImportRequest};
+use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
 use leasewatch_server::{demo, serve};
 
@@ -29,8 +31,14 @@ struct Program {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Runs the server: agents and pages on one loopback port.
+    /// Runs the server: agents and pages on one port.
     Serve(ServeFlags),
+    /// Who may sign in.
+    #[command(subcommand)]
+    Users(UsersCommand),
+    /// What programs sign their requests with.
+    #[command(subcommand)]
+    Tokens(TokensCommand),
     /// Imports logs that other tools wrote; the server has to be running.
     #[command(subcommand)]
     Import(Import),
@@ -40,6 +48,12 @@ enum Command {
     /// The demo fleet.
     #[command(subcommand)]
     Demo(Demo),
+    /// Strings with which nodes join.
+    #[command(subcommand)]
+    JoinToken(JoinTokenCommand),
+    /// Nodes and their keys.
+    #[command(subcommand)]
+    Nodes(NodesCommand),
     /// Becomes PostgreSQL; used by the server itself.
     #[command(hide = true)]
     InternalPostgres(PostgresArguments),
@@ -96,27 +110,6 @@ struct Past {
     state: PathBuf,
     #[command(flatten)]
     target: Target,
-}
-
-#[derive(Args)]
-struct Target {
-    /// The tenant that the node belongs to.
-    #[arg(long, value_name = "SLUG", default_value = "default")]
-    tenant: Slug,
-    /// The provider that the node is rented from.
-    #[arg(long, value_name = "SLUG", default_value = "default")]
-    provider: Slug,
-    /// The running server.
-    #[arg(
-        long,
-        env = "LEASEWATCH_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7443"
-    )]
-    server: String,
-    /// The server's certificate, for https: `tls/certificate.pem` in its data directory.
-    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
-    server_certificate: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -231,6 +224,14 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(flags) => serve::serve(ServeOptions::resolve(flags)?).await,
+        Command::Users(command) => {
+            println!("{}", accounts::users(command).await?);
+            Ok(())
+        }
+        Command::Tokens(command) => {
+            println!("{}", accounts::tokens(command).await?);
+            Ok(())
+        }
         Command::Import(Import::NvidiaSmi { log, columns }) => {
             import_log(log, LogKind::Smi, columns).await
         }
@@ -243,18 +244,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
             println!("removed {removed} demo nodes");
             Ok(())
         }
+        Command::JoinToken(asked) => command::join_token(asked).await,
+        Command::Nodes(asked) => command::nodes(asked).await,
         // `main` has dealt with it.
         Command::InternalPostgres(_) => Ok(()),
     }
-}
-
-fn server_address(url: &str, certificate: Option<&Path>) -> anyhow::Result<ServerAddress> {
-    let certificate = certificate.map(|path| {
-        ServerCertificate::read(path)
-            .map_err(|error| anyhow::anyhow!("--server-certificate {} {error}", path.display()))
-    });
-    ServerAddress::new(url, certificate.transpose()?)
-        .map_err(|error| anyhow::anyhow!("--server {error}"))
 }
 
 async fn export_segments(taken: Taken) -> anyhow::Result<()> {
@@ -272,20 +266,19 @@ async fn export_segments(taken: Taken) -> anyhow::Result<()> {
 }
 
 async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> anyhow::Result<()> {
+    let (server, join) = arguments.target.resolve()?;
     let request = ImportRequest {
         kind: Some(kind),
         file: arguments.file,
         node: arguments.node,
+        provider: arguments.target.provider().clone(),
         tenant: arguments.target.tenant,
-        provider: arguments.target.provider,
         zone: arguments.timezone,
         columns,
         cadence_ms: arguments.cadence,
         strict: arguments.strict,
-        server: server_address(
-            &arguments.target.server,
-            arguments.target.server_certificate.as_deref(),
-        )?,
+        server,
+        join,
         key_dir: arguments.key_dir.unwrap_or_else(|| default_base_dir().join("imports")),
     };
     let progress = Progress::default();
@@ -296,13 +289,15 @@ async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> a
 }
 
 async fn import_history(past: Past) -> anyhow::Result<()> {
+    let (server, join) = past.target.resolve()?;
     let request = HistoryRequest {
         file: past.file,
         state_dir: past.state,
         node: past.node,
+        provider: past.target.provider().clone(),
         tenant: past.target.tenant,
-        provider: past.target.provider,
-        server: server_address(&past.target.server, past.target.server_certificate.as_deref())?,
+        server,
+        join,
     };
     let progress = Progress::default();
     let report = watched(history::run(&request, &progress), &progress).await?;
@@ -314,16 +309,15 @@ async fn import_history(past: Past) -> anyhow::Result<()> {
     if report.segments_covered > 0 {
         println!("skipped {} segments that are recorded already", report.segments_covered);
     }
-    println!("{}/nodes/{node}", past.target.server.trim_end_matches('/'));
+    println!("{}/nodes/{node}", request.server);
     Ok(())
 }
 
 async fn import_spool(flags: SpoolFlags) -> anyhow::Result<()> {
-    let server = server_address(&flags.server, flags.server_certificate.as_deref())?;
     let progress = Progress::default();
-    let report = watched(spool::run(&flags, &server, &progress), &progress).await?;
+    let report = watched(spool::run(&flags, &progress), &progress).await?;
     print!("{report}");
-    println!("{}/nodes/{}", flags.server.trim_end_matches('/'), report.node);
+    println!("{}/nodes/{}", flags.destination.resolve()?.0, report.node);
     Ok(())
 }
 

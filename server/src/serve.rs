@@ -1,28 +1,31 @@
 //! The running server: database, writer, jobs and the one port, put together.
 //!
-//! One listener carries pages (HTTP/1.1 or HTTP/2) and the agents' stream (HTTP/2), over TLS or
-//! plain. There are no users yet, so it is on loopback only; `config` refuses anything else.
+//! One listener carries pages (HTTP/1.1 or HTTP/2) and the agents' stream (HTTP/2), over TLS, and
+//! from this machine plain too. While there are no users it is on loopback only.
 
 mod certificate;
 mod opening;
 mod port;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use leasewatch_core::id::Slug;
+use leasewatch_core::join::{JoinAddress, TlsTrust};
 use leasewatch_core::time::Timestamp;
 use leasewatch_proto::channel::ServerAddress;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+use crate::accounts;
 use crate::clock::Clock;
 use crate::config::{Database, ServeOptions};
 use crate::embedded_postgres::{EmbeddedPostgres, Options, SUPERUSER};
+use crate::enrollment::Issuer;
 use crate::grpc::{self, GrpcOptions, GrpcState};
-use crate::http::{self, Http};
+use crate::http::{self, Entrance, Http};
 use crate::identity::Identity;
 use crate::import::uploaded::Importer;
 use crate::intake::Intake;
@@ -37,6 +40,8 @@ use port::{OPENING, Port};
 pub(crate) const LOGIN: &str = "leasewatch_login";
 /// Name of the database in the own PostgreSQL.
 pub(crate) const DATABASE: &str = "leasewatch";
+/// The certificate in the data directory, for whoever has to name it.
+pub(crate) const CERTIFICATE_FILE: &str = "tls/certificate.pem";
 const POOL_CONNECTIONS: u32 = 16;
 /// Tenants that a first use may ask for.
 const TENANTS: [(&str, &str); 2] = [("default", "default"), ("demo", "demo")];
@@ -114,6 +119,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let database = open_database(&options).await?;
     store::preflight(&database.db, Durability::Durable).await?;
+    greet(&database.db, address).await?;
     let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
     let certificate = Certificate::load_or_create(&options.data_dir, clock.now())?;
@@ -122,22 +128,27 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
     Jobs { db: db.clone(), live: live.clone(), clock: clock.clone() }.spawn();
     let tenants = TENANTS.iter().filter_map(|(slug, _)| Slug::new(slug).ok()).collect();
-    let state = GrpcState::new(
-        db.clone(),
-        live.clone(),
-        clock.clone(),
-        identity,
-        GrpcOptions::new(tenants),
-    );
-    let intake = take_uploads(&options, address, clock.clone())?;
-    let pages = http::router(Http { db, live, clock, address: address.to_string(), intake });
+    let issuer = Issuer {
+        db: db.clone(),
+        clock: clock.clone(),
+        identity_key: identity.public_key(),
+        trust: TlsTrust::Pin(certificate.pin),
+        addresses: node_addresses(&options, address)?,
+    };
+    let grpc_options =
+        GrpcOptions { open_enrollment: options.open_enrollment, ..GrpcOptions::new(tenants) };
+    let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options);
+    grpc::spawn_revocations(state.clone());
+    let intake = take_uploads(&options, address, issuer.clone())?;
+    let (address, entrance) = (reached_at(address), Entrance::default());
+    let pages = http::router(Http { db, live, clock, address, intake, entrance, issuer });
     let router = grpc::routes(state).merge(pages);
     tracing::info!(
         certificate = %certificate.path.display(),
         sha256 = certificate.fingerprint,
         "https shows this certificate"
     );
-    tracing::info!(%address, "serving");
+    tracing::info!(address = %listener.local_addr()?, "serving");
     let tls = TlsAcceptor::from(certificate.config);
     let port = Port { tls, router, opening: OPENING };
     let ended = tokio::select! {
@@ -148,18 +159,78 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     ended
 }
 
+/// Without a user: refuses an address that others reach, and says on standard error, the only place,
+/// where the first one is made.
+async fn greet(db: &Db, address: SocketAddr) -> anyhow::Result<()> {
+    let link = accounts::setup_link(db, Clock::system().now(), &reached_at(address)).await?;
+    let Some(link) = link else { return Ok(()) };
+    if !address.ip().is_loopback() {
+        anyhow::bail!(
+            "{address} is reached by others, and there are no users yet, so everybody could read and change \
+             everything; make the first one with `leasewatch-server users sign-in NAME`, or start on 127.0.0.1 and \
+             open the set-up link, then start here again"
+        );
+    }
+    eprintln!("there are no users yet; this makes the first one, once, within a day: {link}");
+    Ok(())
+}
+
+/// Where people and agents find a server: `http://127.0.0.1:7443`, or `https://` and the address
+/// that others reach. An address that stands for all of the machine's is named by the machine.
+#[must_use]
+pub(crate) fn reached_at(listen: SocketAddr) -> String {
+    if listen.ip().is_loopback() {
+        return format!("http://{listen}");
+    }
+    if !listen.ip().is_unspecified() {
+        return format!("https://{listen}");
+    }
+    let machine = rustix::system::uname();
+    format!("https://{}:{}", machine.nodename().to_string_lossy(), listen.port())
+}
+
+/// Where the server finds itself.
+fn own_address(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+/// Where nodes reach the server: as it was said, else where it listens, by this machine's name where
+/// it listens everywhere.
+pub(crate) fn node_addresses(
+    options: &ServeOptions,
+    listen: SocketAddr,
+) -> anyhow::Result<Vec<JoinAddress>> {
+    if !options.node_addresses.is_empty() {
+        return Ok(options.node_addresses.clone());
+    }
+    let host = if listen.ip().is_unspecified() {
+        let uname = rustix::system::uname();
+        format!("{}:{}", uname.nodename().to_string_lossy(), listen.port())
+    } else {
+        listen.to_string()
+    };
+    let address = JoinAddress::new(&format!("https://{host}"));
+    Ok(vec![address.context("say with --node-address where nodes reach this server")?])
+}
+
 /// Starts the importer of uploaded logs, which delivers to this server's own port.
 fn take_uploads(
     options: &ServeOptions,
     address: SocketAddr,
-    clock: Clock,
+    issuer: Issuer,
 ) -> anyhow::Result<Intake> {
     let folder = options.data_dir.join("uploads");
     let bytes_max = u64::from(options.upload_mib_max) * 1_024 * 1_024;
     let (intake, queue) = Intake::open(folder, bytes_max).context("no folder for uploads")?;
-    let server = ServerAddress::new(&format!("http://{address}"), None)?;
+    let server = ServerAddress::new(&format!("http://{}", own_address(address)), None)?;
     let key_dir = options.data_dir.join("imports");
-    tokio::spawn(Importer { server, key_dir, clock }.run(queue));
+    let clock = issuer.clock.clone();
+    tokio::spawn(Importer { server, key_dir, clock, issuer }.run(queue));
     Ok(intake)
 }
 

@@ -17,6 +17,7 @@ mod migration;
 mod preflight;
 
 pub mod chain;
+pub mod enrollment;
 pub mod event;
 pub mod gpu;
 pub mod hour;
@@ -24,12 +25,17 @@ pub mod hour_work;
 pub mod job_status;
 pub mod liveness;
 pub mod node;
+pub mod node_key;
 pub mod partition;
 pub mod provider;
 pub mod segment;
 pub mod session;
 pub mod slot;
 pub mod tenant;
+pub mod token;
+pub mod user;
+pub mod user_link;
+pub mod user_session;
 
 pub use db::{Db, Scope, Tx};
 pub use error::StoreError;

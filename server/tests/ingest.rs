@@ -8,6 +8,8 @@
 
 mod support;
 
+#[path = "ingest/access.rs"]
+mod access;
 #[path = "ingest/agent.rs"]
 mod agent;
 #[path = "ingest/beginning.rs"]
@@ -16,6 +18,8 @@ mod beginning;
 mod cancelled;
 #[path = "ingest/delivery.rs"]
 mod delivery;
+#[path = "ingest/enrollment.rs"]
+mod enrollment;
 #[path = "ingest/gpu_page.rs"]
 mod gpu_page;
 #[path = "ingest/handshake.rs"]

@@ -16,6 +16,8 @@ mod nodes;
 mod schema;
 #[path = "store/segments.rs"]
 mod segments;
+#[path = "store/tokens.rs"]
+mod tokens;
 #[path = "store/transactions.rs"]
 mod transactions;
 #[path = "store/traps.rs"]

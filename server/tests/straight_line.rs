@@ -6,12 +6,16 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
+#[path = "straight_line/first_user.rs"]
+mod first_user;
 #[path = "straight_line/fleet.rs"]
 mod fleet;
 #[path = "straight_line/history.rs"]
 mod history;
 #[path = "straight_line/imports.rs"]
 mod imports;
+#[path = "straight_line/joining.rs"]
+mod joining;
 #[path = "straight_line/kills.rs"]
 mod kills;
 #[path = "support/process.rs"]

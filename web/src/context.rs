@@ -3,12 +3,13 @@
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{Timestamp, Zone, tz_database_version};
 
+use crate::account::Account;
 use crate::assets::Asset;
 use crate::format::{self, Detail, Measure, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
 use crate::names;
-use crate::path::{Address, RangeState, Route};
+use crate::path::{Address, RangeState, Route, pattern};
 
 /// The policy that pages are written for: nothing inline, nothing from elsewhere.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -41,6 +42,8 @@ pub struct Context {
     pub now: Timestamp,
     /// Where the page is, with its state.
     pub here: Address,
+    /// Who looks at it.
+    pub account: Account,
     /// The server's version, for the footer.
     pub version: &'static str,
 }
@@ -100,7 +103,7 @@ impl Formula {
 }
 
 impl Context {
-    /// A context for samples and tests: English, UTC, at the overview.
+    /// A context for samples and tests: English, UTC, an operator at the overview.
     #[must_use]
     pub fn sample() -> Self {
         Self {
@@ -108,6 +111,7 @@ impl Context {
             zone: Zone::UTC,
             now: crate::pages::sample::NOW,
             here: Address { route: Route::Overview, state: crate::path::UrlState::default() },
+            account: Account::User { name: "ada".to_owned(), may_change: true, is_operator: true },
             version: "0.1.0",
         }
     }
@@ -203,6 +207,27 @@ impl Context {
 
     pub(crate) fn import(&self) -> String {
         self.here.to(Route::Import).href()
+    }
+
+    pub(crate) fn account_page(&self) -> String {
+        self.here.to(Route::Account).href()
+    }
+
+    pub(crate) fn enroll(&self) -> String {
+        self.here.to(Route::Enroll).href()
+    }
+
+    pub(crate) fn users(&self) -> String {
+        self.here.to(Route::Users).href()
+    }
+
+    pub(crate) fn sign_out(&self) -> &'static str {
+        pattern::SIGN_OUT
+    }
+
+    /// What prints a new set-up link.
+    pub(crate) fn setup_command(&self) -> &'static str {
+        "leasewatch-server users setup-link"
     }
 
     pub(crate) fn node(&self, id: &str) -> String {

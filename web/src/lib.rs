@@ -12,11 +12,13 @@ pub mod markup;
 pub mod names;
 pub mod path;
 
+pub mod account;
 pub mod assets;
 pub mod chart;
 pub mod context;
 pub mod csv;
 pub mod events;
+pub mod form;
 pub mod live;
 pub mod pages;
 

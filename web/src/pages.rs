@@ -2,15 +2,20 @@
 //! `sample()` and a `render`. A view holds what the store knows, in integers with their unit in
 //! the name; words, rounding and local time are made here, from the context.
 
+pub mod account;
+pub mod enroll;
 pub mod error;
 mod export;
 pub mod gpu;
 pub mod import;
 pub mod import_run;
+pub mod link;
 pub mod node;
 pub mod overview;
 pub(crate) mod sample;
 mod sample_gpu;
+pub mod sign_in;
+pub mod users;
 
 use leasewatch_core::id::clean_text;
 use leasewatch_core::segment::Origin;

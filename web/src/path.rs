@@ -1,6 +1,7 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
+pub mod pattern;
 mod range;
 
 pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
@@ -11,36 +12,6 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 
 use crate::format;
 use crate::i18n::Language;
-
-/// Route patterns for the router; `{node}` is a node's id.
-pub mod pattern {
-    /// The overview.
-    pub const OVERVIEW: &str = "/";
-    /// The overview's view struct.
-    pub const OVERVIEW_JSON: &str = "/overview.json";
-    /// A node.
-    pub const NODE: &str = "/nodes/{node}";
-    /// A node's view struct.
-    pub const NODE_JSON: &str = "/nodes/{node}/node.json";
-    /// A GPU of a node; `{slot}` is its number there.
-    pub const GPU: &str = "/nodes/{node}/gpus/{slot}";
-    /// A GPU's view struct.
-    pub const GPU_JSON: &str = "/nodes/{node}/gpus/{slot}/gpu.json";
-    /// The series of a GPU's page as CSV; the query is the page's.
-    pub const READINGS_CSV: &str = "/nodes/{node}/gpus/{slot}/readings.csv";
-    /// The form that uploads an old log, and where it is sent.
-    pub const IMPORT: &str = "/import";
-    /// One import.
-    pub const IMPORT_RUN: &str = "/imports/{import}";
-    /// An import's view struct.
-    pub const IMPORT_RUN_JSON: &str = "/imports/{import}/import.json";
-    /// Hour records as CSV; query `from`, `to` (local dates, both inside), `tz`, `node`, `bom`.
-    pub const HOURS_CSV: &str = "/hours.csv";
-    /// Live values as server-sent events; query `lang`.
-    pub const LIVE: &str = "/live.sse";
-    /// A file of [`crate::assets`].
-    pub const ASSET: &str = "/assets/{file}";
-}
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +31,23 @@ pub enum Route {
     Import,
     /// The import with this id.
     ImportRun(String),
+    /// Where somebody says who they are.
+    SignIn,
+    /// The address that works once with this secret.
+    Link(String),
+    /// A user's own page.
+    Account,
+    /// Who there is.
+    Users,
+    /// Where join strings are made.
+    Enroll,
+    /// A join token of a tenant.
+    EnrollToken {
+        /// The tenant's public name.
+        tenant: String,
+        /// The token's number.
+        token: i32,
+    },
     /// Anything else that was asked for, as its path; only an error page stands there.
     Other(String),
 }
@@ -187,6 +175,14 @@ impl Address {
             Route::Gpu { node, slot } => of_gpu(pattern::GPU, node, *slot),
             Route::Import => pattern::IMPORT.to_owned(),
             Route::ImportRun(id) => pattern::IMPORT_RUN.replace("{import}", &encode(id)),
+            Route::SignIn => pattern::SIGN_IN.to_owned(),
+            Route::Link(secret) => pattern::LINK.replace("{secret}", &encode(secret)),
+            Route::Account => pattern::ACCOUNT.to_owned(),
+            Route::Users => pattern::USERS.to_owned(),
+            Route::Enroll => pattern::ENROLL.to_owned(),
+            Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
+                .replace("{tenant}", &encode(tenant))
+                .replace("{token}", &token.to_string()),
             Route::Other(path) => other_path(path),
         }
     }
@@ -199,7 +195,14 @@ impl Address {
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
-            Route::Import | Route::Other(_) => return None,
+            Route::Import
+            | Route::SignIn
+            | Route::Link(_)
+            | Route::Account
+            | Route::Users
+            | Route::Enroll
+            | Route::EnrollToken { .. }
+            | Route::Other(_) => return None,
         };
         Some(with_query(path, &self.state.pairs()))
     }
@@ -264,6 +267,21 @@ pub fn hours_csv(from: &str, to: &str, zone: Zone, node: Option<&str>) -> String
     with_query(pattern::HOURS_CSV.to_owned(), &pairs)
 }
 
+/// The form that asks who somebody is, which leads to `next` afterwards.
+#[must_use]
+pub fn sign_in(next: &str) -> String {
+    with_query(pattern::SIGN_IN.to_owned(), &[("next", next.to_owned())])
+}
+
+/// A path of this server with its query, from what somebody sent; the overview for everything that
+/// could lead elsewhere.
+#[must_use]
+pub fn next(text: &str) -> &str {
+    let is_path = text.starts_with('/') && !text.starts_with("//") && text.len() <= 1_000;
+    let is_plain = text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\');
+    if is_path && is_plain { text } else { pattern::OVERVIEW }
+}
+
 /// The parameter of the form that names an import whose fields it begins with.
 pub const IMPORT_AGAIN: &str = "again";
 
@@ -324,6 +342,14 @@ fn with_query(path: String, pairs: &[(&str, String)]) -> String {
 
 fn of_gpu(pattern: &str, node: &str, slot: u16) -> String {
     pattern.replace("{node}", &encode(node)).replace("{slot}", &slot.to_string())
+}
+
+/// Names and values of a query or a form, decoded, in their order.
+#[must_use]
+pub fn pairs(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.map(|(name, value)| (decode(name), decode(value))).collect()
 }
 
 /// A path that was asked for, as a link to itself: one leading slash, so that it can never name
@@ -411,6 +437,27 @@ mod tests {
             Address { route: Route::Node("../x?y".into()), state: UrlState::default() }.href(),
             "/nodes/..%2Fx%3Fy"
         );
+    }
+
+    #[test]
+    fn signing_in_leads_to_a_page_of_this_server_only() {
+        for own in ["/", "/nodes/ab?tz=Asia%2FShanghai&lang=en", "/account"] {
+            assert_eq!(next(own), own);
+        }
+        let long = format!("/{}", "x".repeat(1_000));
+        for foreign in [
+            "",
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "/a\r\nSet-Cookie: a",
+            "/\tx",
+            "javascript:1",
+            &long,
+        ] {
+            assert_eq!(next(foreign), "/", "{foreign}");
+        }
+        assert_eq!(sign_in("/?a=1&b=2"), "/sign-in?next=%2F%3Fa%3D1%26b%3D2");
     }
 
     #[test]

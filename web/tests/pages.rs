@@ -14,12 +14,18 @@ mod snapshots;
 #[path = "pages/weight.rs"]
 mod weight;
 
+use leasewatch_web::account::Account;
+use leasewatch_web::pages::account::{self, AccountView};
+use leasewatch_web::pages::enroll::{self, EnrollTokenView, EnrollView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::import::{self, ImportView};
 use leasewatch_web::pages::import_run::{self, ImportRunView};
+use leasewatch_web::pages::link::{self, LinkPurpose, LinkView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView};
+use leasewatch_web::pages::sign_in::{self, SignInView};
+use leasewatch_web::pages::users::{self, UsersView};
 use leasewatch_web::path::{Address, RangeState, Route, UrlState};
 use leasewatch_web::{Context, Language};
 
@@ -48,7 +54,8 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
         import_run::render(&view, &context(language, Route::ImportRun(view.id.clone()))).unwrap()
     };
     let gpu = |view: GpuView| gpu::render(&view, &gpu_context(language, &view)).unwrap();
-    vec![
+    let mut all = entrance(language);
+    all.extend([
         ("gpu", gpu(GpuView::sample())),
         ("gpu_months", gpu(GpuView::months_sample())),
         ("gpu_imported", gpu(GpuView::imported_sample())),
@@ -62,8 +69,44 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
         ("empty", overview::render(&OverviewView::empty_sample(), &overview_context).unwrap()),
         ("node", node::render(&view, &node_context).unwrap()),
         ("ended", node::render(&NodeView::ended_sample(), &node_context).unwrap()),
+        (
+            "enroll",
+            enroll::render(&EnrollView::sample(), &context(language, Route::Enroll)).unwrap(),
+        ),
+        ("enroll_token", enroll_token(language)),
         ("error", error::render(&ErrorView::sample(), &error_context).unwrap()),
         ("bad_request", error::render(&bad, &error_context).unwrap()),
+    ]);
+    all
+}
+
+fn enroll_token(language: Language) -> String {
+    let route = Route::EnrollToken { tenant: "default".to_owned(), token: 4 };
+    enroll::render_token(&EnrollTokenView::sample(), &context(language, route)).unwrap()
+}
+
+/// Pages of who may come in: those that strangers see have no ways to others.
+fn entrance(language: Language) -> Vec<(&'static str, String)> {
+    let stranger = |route| Context { account: Account::Nobody, ..context(language, route) };
+    let link = |view| {
+        let route = Route::Link("0123456789abcdef".repeat(4));
+        link::render(&view, &stranger(route)).unwrap()
+    };
+    let name = || "li.lei".to_owned();
+    let account = |view| account::render(&view, &context(language, Route::Account)).unwrap();
+    let no_users = Context { account: Account::NoUsers, ..context(language, Route::Overview) };
+    let over = ErrorView::new(Problem::LinkOver, None);
+    vec![
+        ("account", account(AccountView::sample())),
+        ("account_first", account(AccountView::first_sample())),
+        ("link_invite", link(LinkView::sample())),
+        ("link_setup", link(LinkView::first(LinkPurpose::Setup))),
+        ("link_reset", link(LinkView::first(LinkPurpose::Reset { name: name() }))),
+        ("link_sign_in", link(LinkView::first(LinkPurpose::SignIn { name: name() }))),
+        ("link_over", error::render(&over, &stranger(Route::Other("/".to_owned()))).unwrap()),
+        ("no_users", overview::render(&OverviewView::empty_sample(), &no_users).unwrap()),
+        ("sign_in", sign_in::render(&SignInView::sample(), &stranger(Route::SignIn)).unwrap()),
+        ("users", users::render(&UsersView::sample(), &context(language, Route::Users)).unwrap()),
     ]
 }
 

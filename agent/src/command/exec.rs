@@ -151,7 +151,7 @@ async fn beside(
         let start = journal.sign_chain_start();
         Way::Folder(tokio::spawn(record::note_start(journal, start)))
     } else {
-        Way::Server(Delivery::start(config, &prepared.shared))
+        Way::Server(Delivery::start(config, &prepared.shared)?)
     };
     let mut welcomed = way.welcomed();
     let is_welcome = timeout(WELCOME, welcomed.wait_for(|welcomed| *welcomed))

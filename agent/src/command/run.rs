@@ -12,16 +12,18 @@ use std::thread;
 
 use clap::Args;
 use leasewatch_core::evidence::chain::ClockSource;
-use leasewatch_core::id::{ChainId, EpochId, GpuUuid, Hash};
+use leasewatch_core::id::{EpochId, GpuUuid, Hash};
 use leasewatch_core::segment::{LifeUnitKind, StopReason};
 use sha2::{Digest, Sha256};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tracing_subscriber::EnvFilter;
 
+use super::machine::state_of_this_machine;
 use super::once;
 use crate::clock::{Anchor, Instant};
 use crate::config::{Config, LogFormat, RunArgs};
+use crate::enrollment::{EnrollmentError, Servers};
 use crate::identity::{IdentityError, State, StateDir, load_or_create_key};
 use crate::observation::{CHANNEL_CAPACITY, LiveState, Observation};
 use crate::recorder::{Epoch, Journal, Recorder, Writer};
@@ -80,7 +82,8 @@ pub(super) fn begin_log(config: &Config) -> Result<(), ExitCode> {
 pub(super) fn failure_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<IdentityError>() {
         Some(IdentityError::InUse(_)) => 3,
-        Some(IdentityError::Key { .. }) => 2,
+        Some(IdentityError::Key { .. } | IdentityError::Elsewhere { .. }) => 2,
+        _ if error.is::<EnrollmentError>() => 2,
         _ => 1,
     }
 }
@@ -101,10 +104,10 @@ pub(super) struct Prepared {
 /// Opens the state directory and the library.
 pub(super) fn prepare(config: &Config) -> anyhow::Result<Prepared> {
     let state_dir = StateDir::open(&config.state_dir)?;
-    let state = State::load(&state_dir, ChainId(random()?))?;
+    let source = Source::open(&config.nvml_library);
+    let state = state_of_this_machine(config, &state_dir, &source)?;
     let key = load_or_create_key(&state_dir)?;
     let anchor = Anchor::at(Instant::now());
-    let source = Source::open(&config.nvml_library);
     let welcomed_cadence = state.enrolled.as_ref().map(|enrolled| enrolled.cadence_ms);
     let root = Path::new("/");
     let epoch = Epoch {
@@ -123,7 +126,6 @@ pub(super) fn prepare(config: &Config) -> anyhow::Result<Prepared> {
         node.id = %journal.node(),
         chain.id = %journal.chain(),
         origin = journal.epoch().origin.name(),
-        server = %config.server,
         version = env!("CARGO_PKG_VERSION"),
         "agent started"
     );
@@ -143,7 +145,7 @@ fn start(config: &Config) -> anyhow::Result<()> {
 async fn until_signal(config: &Config, prepared: Prepared) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let (delivery, mut welcomed) = Delivery::start(config, &prepared.shared);
+    let (delivery, mut welcomed) = Delivery::start(config, &prepared.shared)?;
     let mut recording = None;
     loop {
         tokio::select! {
@@ -170,9 +172,21 @@ pub(super) struct Delivery {
 
 impl Delivery {
     /// Starts both. The flag becomes true with the first welcome ever.
-    pub(super) fn start(config: &Config, shared: &Shared) -> (Self, watch::Receiver<bool>) {
+    ///
+    /// # Errors
+    /// When it is not clear where to deliver.
+    pub(super) fn start(
+        config: &Config,
+        shared: &Shared,
+    ) -> Result<(Self, watch::Receiver<bool>), EnrollmentError> {
+        let is_enrolled = shared.journal.enrolled().is_some();
+        let (named, joining) = (config.server.clone(), config.joining.as_ref());
+        let servers = Servers::resolve(&shared.state_dir, named, joining, is_enrolled)?;
+        let addresses: Vec<String> = servers.addresses.iter().map(ToString::to_string).collect();
+        let addresses = addresses.join(", ");
+        tracing::info!(servers = addresses, "delivering");
         let options = UplinkOptions {
-            server: config.server.clone(),
+            servers,
             tenant: config.tenant.clone(),
             provider: config.provider.clone(),
             node_name: config.name.clone(),
@@ -181,9 +195,9 @@ impl Delivery {
         let connected = uplink.connected();
         let (stop, stopped) = watch::channel(false);
         let uplink = tokio::spawn(uplink.run(stopped));
-        let told = status::Told::new(config.server.to_string(), shared.clone(), connected);
+        let told = status::Told::new(addresses, shared.clone(), connected);
         let status = tokio::spawn(told.keep_written());
-        (Self { stop, uplink, status }, welcomed)
+        Ok((Self { stop, uplink, status }, welcomed))
     }
 
     /// Waits a little for the last acknowledgements.

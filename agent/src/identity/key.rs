@@ -97,6 +97,23 @@ pub fn pinned_server_key(dir: &StateDir, shown: &[u8; 32]) -> Result<[u8; 32], I
     Ok(pinned.0)
 }
 
+/// Makes `key` the server's identity key. Returns false, and changes nothing, when another one is
+/// pinned and `is_final`.
+///
+/// # Errors
+/// [`IdentityError::ServerKey`] when the file holds no key and `is_final`; [`IdentityError::Io`].
+pub fn pin_server_key(
+    dir: &StateDir,
+    key: &[u8; 32],
+    is_final: bool,
+) -> Result<bool, IdentityError> {
+    if is_final {
+        return Ok(pinned_server_key(dir, key)? == *key);
+    }
+    write_atomically(&dir.path().join(SERVER_KEY), format!("{}\n", Hash(*key)).as_bytes())?;
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};

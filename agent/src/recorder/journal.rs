@@ -128,9 +128,12 @@ impl Journal {
     }
 
     fn node_of(&self, state: &State) -> NodeId {
-        let of_key =
-            || KeyId::of_public_key(self.writer.key.verifying_key().as_bytes()).first_node_id();
-        state.enrolled.as_ref().map_or_else(of_key, |enrolled| enrolled.node)
+        state.enrolled.as_ref().map_or_else(|| self.first_node(), |enrolled| enrolled.node)
+    }
+
+    /// The node that the key makes where it takes over none.
+    fn first_node(&self) -> NodeId {
+        KeyId::of_public_key(self.writer.key.verifying_key().as_bytes()).first_node_id()
     }
 
     /// The chain that is written.
@@ -292,6 +295,10 @@ impl Journal {
             return false;
         }
         let is_first = inner.state.enrolled.is_none();
+        if is_first && node != self.first_node() {
+            // The key took over a node that was there before, and had a chain.
+            inner.state.beginning.reason = ChainStartReason::LostState;
+        }
         inner.state.enrolled = enrolled;
         self.save(&inner.state);
         is_first

@@ -4,6 +4,7 @@
 //! index: the order changes over reboots. Any call here can block for as long as the driver
 //! likes, so callers give each GPU a thread of its own and never wait for one.
 
+mod attached;
 mod event;
 mod failure;
 mod field;
@@ -22,6 +23,7 @@ use nvml_wrapper::{Device, Nvml};
 
 use super::{Source, nvml_raw};
 
+pub use attached::attached_gpus;
 pub use event::watch_xids;
 pub use failure::{Failure, GPU_NOT_FOUND};
 pub use field::Numbering;

@@ -2,13 +2,13 @@
 
 use ed25519_dalek::{Signature, Signer, VerifyingKey};
 use leasewatch_core::delivery::{ClockEstimate, Ending, SpoolIndex, TimeExchange};
-use leasewatch_proto::convert::{Challenge, Hello, Proof, TimeEcho, TimeProbe, Welcome};
+use leasewatch_proto::convert::{Challenge, Claim, Hello, Proof, TimeEcho, TimeProbe, Welcome};
 use leasewatch_proto::v1;
 use leasewatch_proto::v1::agent_message::Kind as Up;
 
 use super::{Uplink, now, pace, random_bytes};
 use crate::clock;
-use crate::identity::{IdentityError, pinned_server_key};
+use crate::identity::{IdentityError, keep_session, last_session, pinned_server_key};
 
 /// Why the other end is not the server that this node trusts.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,7 @@ impl Uplink {
             Err(error) => {
                 let pin = self.shared.state_dir.path().join("server.pub");
                 tracing::error!(
-                    server = %self.options.server,
+                    server = %self.server(),
                     error = %error,
                     file = %pin.display(),
                     "this is not the server that the node trusts; nothing was sent to it. If the \
@@ -88,10 +88,22 @@ impl Uplink {
 
     pub(super) fn send_proof(&mut self) {
         let (Some(hello), Some(challenge)) = (&self.hello, &self.challenge) else { return };
-        let signature = self.shared.journal.key().sign(&challenge.proof_message(hello));
+        let claim = self.claim();
+        let signature = self.shared.journal.key().sign(&challenge.proof_message(hello, &claim));
         self.proof_sent_ms = clock::wall().0;
-        let proof = Proof { signature: signature.to_bytes() };
+        let proof = Proof { signature: signature.to_bytes(), claim };
         self.link.send(Up::Proof(proof.to_wire()));
+    }
+
+    /// The token until the first welcome, and from then on the number of the last one.
+    fn claim(&self) -> Claim {
+        let session = last_session(&self.shared.state_dir);
+        match &self.options.servers.claim {
+            Some(claim) if self.shared.journal.enrolled().is_none() => {
+                Claim { token: Some(claim.token.clone()), replaces: claim.replaces, session }
+            }
+            _ => Claim { session, ..Claim::default() },
+        }
     }
 
     pub(super) fn on_welcome(&mut self, wire: &v1::Welcome) {
@@ -110,6 +122,16 @@ impl Uplink {
         if !self.sender.is_open() {
             return;
         }
+        // Before anything is said on the stream, which tells the server that it is kept.
+        if welcome.session > 0
+            && let Err(error) = keep_session(&self.shared.state_dir, welcome.session)
+        {
+            tracing::error!(
+                error = %error,
+                "the number of this stream cannot be kept; after a restart this node may look as if \
+                 two had its key"
+            );
+        }
         if let Some(estimate) = offset(self.proof_sent_ms, welcome.server_time.0) {
             journal.set_clock_estimate(estimate, clock::boot_ms());
         }
@@ -118,7 +140,7 @@ impl Uplink {
         tracing::info!(
             node.id = %welcome.node,
             tenant = %welcome.tenant,
-            server = %self.options.server,
+            server = %self.server(),
             cursor = welcome.cursor.sequence.0,
             "welcomed"
         );

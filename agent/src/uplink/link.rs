@@ -153,6 +153,11 @@ impl Why {
         if self.advice().is_some() { Ending::Refused } else { Ending::Lost }
     }
 
+    /// Whether no server answered there.
+    pub(super) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable(_))
+    }
+
     /// Whether the server found fault with what this end said.
     pub(super) fn is_invalid(&self) -> bool {
         matches!(self, Self::Status(status) if status.code() == Code::InvalidArgument)
@@ -170,8 +175,8 @@ impl Why {
                       whether its key was revoked",
             ),
             Code::Unauthenticated => Some(
-                "the server does not accept this node's proof: check that the state \
-                      directory is this node's own",
+                "the server does not know this node's key, or does not accept it any more, and the \
+                      join string is missing, used up, revoked or expired: start with a new one",
             ),
             Code::InvalidArgument => {
                 Some("the server does not take what this agent says: check --name and the clock")

@@ -1,4 +1,4 @@
-//! The one certificate that a client trusts.
+//! What a client takes for the server's certificate, and nothing else.
 
 use std::fmt;
 use std::fs::File;
@@ -7,16 +7,18 @@ use std::path::Path;
 use std::sync::Arc;
 
 use leasewatch_core::id::Hash;
+use leasewatch_core::join::TlsTrust;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::WebPkiSupportedAlgorithms;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, PeerIncompatible,
-    SignatureScheme,
+    RootCertStore, SignatureScheme,
 };
 
-use super::ALPN;
+use super::{ALPN, Trust};
 
 /// The most bytes of a certificate's file.
 const FILE_BYTES: u64 = 65_536;
@@ -59,28 +61,65 @@ impl ServerCertificate {
         }
     }
 
+    /// Its bytes.
+    #[must_use]
+    pub fn der(&self) -> &CertificateDer<'static> {
+        &self.0
+    }
+
     /// SHA-256 of it, as programs that show certificates write it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.0)
     }
+}
 
-    /// A client that speaks TLS 1.3 with the holder of this certificate's key and nobody else.
-    ///
-    /// # Errors
-    /// [`Error`] when ring cannot do TLS 1.3, which a build decides.
-    pub(super) fn client_config(self) -> Result<ClientConfig, Error> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let algorithms = provider.signature_verification_algorithms;
-        let verifier = Arc::new(Exactly { certificate: self.0, algorithms });
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(verifier)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![ALPN.to_vec()];
-        Ok(config)
-    }
+/// A client that speaks TLS 1.3 with who is trusted and nobody else.
+///
+/// # Errors
+/// [`Error`] when ring cannot do TLS 1.3, which a build decides.
+pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, Error> {
+    let expected = match trust {
+        Trust::Certificate(certificate) => Expected::Certificate(certificate.0),
+        Trust::Join(TlsTrust::Pin(pin)) => Expected::PublicKey(pin),
+        Trust::Join(TlsTrust::Web) => {
+            let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
+            return web_config(roots);
+        }
+    };
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let algorithms = provider.signature_verification_algorithms;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Exactly { expected, algorithms }))
+        .with_no_client_auth();
+    Ok(over_http2(config))
+}
+
+/// As browsers check: a chain to one of the roots, the name, the dates.
+fn web_config(roots: RootCertStore) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(over_http2(config))
+}
+
+fn over_http2(mut config: ClientConfig) -> ClientConfig {
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    config
+}
+
+/// SHA-256 of a certificate's public key (its SubjectPublicKeyInfo): what a join string pins. It
+/// stays the same when the certificate is issued again for the same key.
+///
+/// # Errors
+/// [`Error`] when the bytes are no certificate.
+pub fn public_key_hash(certificate: &CertificateDer<'_>) -> Result<Hash, Error> {
+    let parsed = ParsedCertificate::try_from(certificate)?;
+    Ok(Hash::of(&parsed.subject_public_key_info()))
 }
 
 /// SHA-256 of a certificate's DER bytes: `AB:CD:..`.
@@ -90,11 +129,27 @@ pub fn fingerprint(der: &[u8]) -> String {
     pairs.join(":")
 }
 
-/// Takes one certificate and no other; that the other end holds its key is checked as always.
+/// Takes one certificate, or those of one key, and no other; that the other end holds the key is
+/// checked as always.
 #[derive(Debug)]
 struct Exactly {
-    certificate: CertificateDer<'static>,
+    expected: Expected,
     algorithms: WebPkiSupportedAlgorithms,
+}
+
+#[derive(Debug)]
+enum Expected {
+    Certificate(CertificateDer<'static>),
+    PublicKey(Hash),
+}
+
+impl Expected {
+    fn is_met_by(&self, shown: &CertificateDer<'_>) -> bool {
+        match self {
+            Self::Certificate(expected) => expected.as_ref() == shown.as_ref(),
+            Self::PublicKey(pin) => public_key_hash(shown).is_ok_and(|hash| hash == *pin),
+        }
+    }
 }
 
 /// The server shows another certificate than the one that was given.
@@ -122,7 +177,7 @@ impl ServerCertVerifier for Exactly {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if end_entity.as_ref() == self.certificate.as_ref() {
+        if self.expected.is_met_by(end_entity) {
             return Ok(ServerCertVerified::assertion());
         }
         let other = AnotherCertificate(fingerprint(end_entity));
@@ -155,6 +210,9 @@ impl ServerCertVerifier for Exactly {
 
 #[cfg(test)]
 mod tests {
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{ClientConnection, ServerConfig, ServerConnection};
+
     use super::*;
 
     fn pem() -> String {
@@ -184,5 +242,82 @@ mod tests {
         let read = ServerCertificate::read(&path).unwrap();
         assert_eq!(read.fingerprint().len(), 32 * 3 - 1);
         assert!(read.fingerprint().split(':').all(|pair| pair.len() == 2));
+    }
+
+    fn server(chain: Vec<CertificateDer<'static>>, key: &rcgen::KeyPair) -> Arc<ServerConfig> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key);
+        Arc::new(config.unwrap())
+    }
+
+    /// Both ends in memory, until the client is content or has seen enough.
+    fn shake_hands(
+        client: ClientConfig,
+        server: &Arc<ServerConfig>,
+        name: &str,
+    ) -> Result<(), Error> {
+        let name = ServerName::try_from(name.to_owned()).unwrap();
+        let mut client = ClientConnection::new(Arc::new(client), name).unwrap();
+        let mut server = ServerConnection::new(Arc::clone(server)).unwrap();
+        while client.is_handshaking() {
+            let mut wire = Vec::new();
+            client.write_tls(&mut wire).unwrap();
+            server.read_tls(&mut wire.as_slice()).unwrap();
+            // What the server thinks of it is not asked here.
+            let _ = server.process_new_packets();
+            let mut wire = Vec::new();
+            while server.wants_write() {
+                server.write_tls(&mut wire).unwrap();
+            }
+            client.read_tls(&mut wire.as_slice()).unwrap();
+            client.process_new_packets()?;
+        }
+        Ok(())
+    }
+
+    fn self_signed(key: &rcgen::KeyPair, name: &str) -> CertificateDer<'static> {
+        let parameters = rcgen::CertificateParams::new(vec![name.to_owned()]).unwrap();
+        parameters.self_signed(key).unwrap().der().clone()
+    }
+
+    #[test]
+    fn a_pin_takes_every_certificate_of_its_key_and_no_other() {
+        let (key, other) =
+            (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let pin = public_key_hash(&self_signed(&key, "localhost")).unwrap();
+        let pinned = || client_config(Trust::Join(TlsTrust::Pin(pin))).unwrap();
+        // Issued again, for another name.
+        let renewed = server(vec![self_signed(&key, "elsewhere")], &key);
+        assert_eq!(shake_hands(pinned(), &renewed, "127.0.0.1"), Ok(()));
+        let foreign = server(vec![self_signed(&other, "localhost")], &other);
+        let refused = shake_hands(pinned(), &foreign, "localhost").unwrap_err();
+        assert!(refused.to_string().contains("AnotherCertificate"), "{refused}");
+    }
+
+    #[test]
+    fn web_asks_an_authority_and_the_name() {
+        let (key, authority_key) =
+            (rcgen::KeyPair::generate().unwrap(), rcgen::KeyPair::generate().unwrap());
+        let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = parameters.self_signed(&authority_key).unwrap().der().clone();
+        let issuer = rcgen::Issuer::new(parameters, authority_key);
+        let leaf = rcgen::CertificateParams::new(vec!["watch.example.org".to_owned()]).unwrap();
+        let leaf = leaf.signed_by(&key, &issuer).unwrap().der().clone();
+        let vouched_for = server(vec![leaf], &key);
+        let trusting_it = || {
+            let mut roots = RootCertStore::empty();
+            roots.add(authority.clone()).unwrap();
+            web_config(roots).unwrap()
+        };
+        assert_eq!(shake_hands(trusting_it(), &vouched_for, "watch.example.org"), Ok(()));
+        assert!(shake_hands(trusting_it(), &vouched_for, "evil.example.org").is_err());
+        let public = || client_config(Trust::Join(TlsTrust::Web)).unwrap();
+        assert!(shake_hands(public(), &vouched_for, "watch.example.org").is_err());
     }
 }

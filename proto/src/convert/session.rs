@@ -48,13 +48,6 @@ pub struct Challenge {
     pub signature: [u8; 64],
 }
 
-/// The node's proof.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proof {
-    /// Over [`Challenge::proof_message`].
-    pub signature: [u8; 64],
-}
-
 /// What the server says when the stream is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each field is documented in telemetry.proto")]
@@ -68,6 +61,8 @@ pub struct Welcome {
     pub recorded_until: Option<Timestamp>,
     pub window_bytes: u32,
     pub start_wanted: bool,
+    /// 0: the server does not count.
+    pub session: u64,
 }
 
 /// Asks for the agent's clocks.
@@ -201,30 +196,6 @@ impl Challenge {
             signature: self.signature.to_vec(),
         }
     }
-
-    /// What the node signs in answer: it names the server that it talks to.
-    #[must_use]
-    pub fn proof_message(&self, hello: &Hello) -> Vec<u8> {
-        let prefix = b"leasewatch/session-proof/v1\n".as_slice();
-        let hash = hello.hash();
-        [prefix, &self.server_nonce, &hello.client_nonce, &hash.0, &self.identity_key].concat()
-    }
-}
-
-impl Proof {
-    /// Reads a proof.
-    ///
-    /// # Errors
-    /// [`ConvertError::Length`].
-    pub fn from_wire(wire: &v1::Proof) -> Result<Self, ConvertError> {
-        Ok(Self { signature: exactly("signature", &wire.signature)? })
-    }
-
-    /// The message.
-    #[must_use]
-    pub fn to_wire(&self) -> v1::Proof {
-        v1::Proof { signature: self.signature.to_vec() }
-    }
 }
 
 impl Welcome {
@@ -260,6 +231,7 @@ impl Welcome {
             },
             window_bytes: wire.window_bytes,
             start_wanted: wire.start_wanted,
+            session: wire.session,
         })
     }
 
@@ -277,6 +249,7 @@ impl Welcome {
             recorded_until_ms: self.recorded_until.map_or(0, |at| at.0),
             window_bytes: self.window_bytes,
             start_wanted: self.start_wanted,
+            session: self.session,
         }
     }
 
@@ -368,7 +341,7 @@ fn inert(field: &'static str, text: &str, max: usize) -> Result<String, ConvertE
 mod tests {
     use super::*;
 
-    pub(super) fn hello() -> Hello {
+    fn hello() -> Hello {
         Hello {
             public_key: [1; 32],
             client_nonce: [2; 32],
@@ -434,16 +407,6 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_bound_to_the_server_it_was_made_for() {
-        let challenge =
-            |key| Challenge { server_nonce: [9; 32], identity_key: [key; 32], signature: [0; 64] };
-        let proof = |key| challenge(key).proof_message(&hello());
-        assert_ne!(proof(1), proof(2));
-        assert!(proof(1).starts_with(b"leasewatch/session-proof/v1\n"));
-        assert!(hello().challenge_message(&[9; 32]).starts_with(b"leasewatch/session/v1\n"));
-    }
-
-    #[test]
     fn hostile_hellos_are_refused_with_a_code() {
         let refused = |change: fn(&mut v1::Hello)| {
             let mut wire = hello().to_wire();
@@ -483,6 +446,7 @@ mod tests {
             recorded_until: None,
             window_bytes: 0,
             start_wanted: false,
+            session: 7,
         };
         assert_eq!(Welcome::from_wire(&welcome.to_wire()), Ok(welcome.clone()));
         let unbegun = v1::Welcome { start_wanted: true, ..welcome.to_wire() };

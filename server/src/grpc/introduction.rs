@@ -5,7 +5,7 @@ use leasewatch_core::time::Timestamp;
 
 use crate::live::{Introduction, Live};
 use crate::store::node::NodeRow;
-use crate::store::{Db, Scope, StoreError, Tx, chain, event, node, segment};
+use crate::store::{Db, Scope, StoreError, Tx, chain, event, node, node_key, segment};
 
 /// Introduces every node, so that those which were seen before the start get their grace. To be
 /// awaited before the port opens.
@@ -20,13 +20,14 @@ pub async fn introduce_nodes(db: &Db, live: &Live) -> Result<(), StoreError> {
     tx.commit().await
 }
 
-/// What is stored of a node; whether its key is revoked is found with the key.
+/// What is stored of a node.
 pub(super) async fn introduction(tx: &mut Tx, node: &NodeRow) -> Result<Introduction, StoreError> {
     Ok(Introduction {
         ever_seen: segment::recorded_until(tx, node.key).await?.is_some(),
         said_goodbye: said_goodbye(tx, node).await?,
-        revoked: false,
-        contested: chain::equivocations(tx, node.key).await? > 0,
+        revoked: !node_key::has_good_one(tx, node.key).await?,
+        contested: chain::equivocations(tx, node.key).await? > 0
+            || node_key::contested_sessions(tx, node.key).await? > 0,
     })
 }
 

@@ -1,8 +1,9 @@
 //! Who is at the other end: reading a hello, checking a proof, finding or enrolling the node.
 //!
-//! Trust on first use: a key that nobody has seen becomes a node of the tenant that its hello
-//! names, if the operator allows that tenant; from then on the rows decide and the hello's names
-//! are ignored. Whoever does not prove a key learns one text and nothing else.
+//! A key that nobody has seen joins with a token, which names tenant and provider. Where enrolment
+//! is open, which an operator has to say and which only a loopback port can be, it becomes a node of
+//! the tenant that its hello names. From then on the rows decide and hello and token are ignored.
+//! Whoever does not prove a key, or shows no good token, learns one text and nothing else.
 
 use std::sync::Arc;
 
@@ -12,20 +13,24 @@ use leasewatch_core::evidence::statement;
 use leasewatch_core::id::{KeyId, clean_text};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
-use leasewatch_proto::convert::{Challenge, ConvertError, Hello, Proof};
+use leasewatch_proto::convert::{Challenge, Claim, ConvertError, Hello, Proof};
 use leasewatch_proto::v1;
 use tonic::Status;
 
 use super::check::NodeFacts;
+use super::outbox::busy;
 use super::{GrpcOptions, GrpcState, introduction, stored_chain};
 use crate::live::Introduction;
 use crate::store::chain;
+use crate::store::enrollment::{self, Redemption, TokenRefused};
 use crate::store::node::{self, NewNode, NodeRow};
 use crate::store::session::{self, SessionKey};
-use crate::store::{NodeKey, Scope, StoreError, Tx, provider, segment, tenant};
+use crate::store::{NodeKey, Scope, StoreError, Tx, node_key, provider, segment, tenant};
 
 /// Characters of a node's name.
 const NAME_CHARS: usize = 120;
+/// When a node that a token does not let in within this minute should come back.
+const CROWD_RETRY_MS: u32 = 30_000;
 
 /// What a well-formed hello says, with a key that can prove something. Nothing of it is proven.
 #[derive(Debug, Clone)]
@@ -34,6 +39,8 @@ pub(super) struct Greeting {
     public_key: VerifyingKey,
     /// The node's name, within the bound of its column.
     name: String,
+    /// What came with the proof; nothing before it.
+    claim: Claim,
 }
 
 /// A node that has proven its key.
@@ -53,6 +60,11 @@ pub(super) struct Joined {
     pub(super) chain: StoredChain,
     pub(super) recorded_until: Option<Timestamp>,
     pub(super) agent_version: String,
+    /// The key that was proven.
+    pub(super) key_id: KeyId,
+    /// The number of this stream among those of its key.
+    pub(super) number: u64,
+    is_contested: bool,
 }
 
 /// One text for everything that is not proven.
@@ -75,22 +87,25 @@ impl Greeting {
         if name.is_empty() {
             return Err(Status::invalid_argument("node_name is empty"));
         }
-        Ok(Self { hello, public_key, name })
+        Ok(Self { hello, public_key, name, claim: Claim::default() })
     }
 
-    /// Checks the node's signature over the transcript, strictly.
+    /// Checks the node's signature over the transcript and its claim, strictly, and takes the claim
+    /// over.
     ///
     /// # Errors
     /// Always the same status.
     pub(super) fn check_proof(
-        &self,
+        &mut self,
         challenge: &Challenge,
         proof: &v1::Proof,
     ) -> Result<(), Status> {
         let proof = Proof::from_wire(proof).map_err(|_| unauthenticated())?;
-        let message = challenge.proof_message(&self.hello);
+        let message = challenge.proof_message(&self.hello, &proof.claim);
         let signature = Signature::from_bytes(&proof.signature);
-        self.public_key.verify_strict(&message, &signature).map_err(|_| unauthenticated())
+        self.public_key.verify_strict(&message, &signature).map_err(|_| unauthenticated())?;
+        self.claim = proof.claim;
+        Ok(())
     }
 
     /// Finds or enrolls the node and notes the session. The work runs in a task of its own, so
@@ -108,7 +123,13 @@ impl Greeting {
         let now = state.clock.now();
         let attempt = self.join_in_transaction(state, now).await;
         let (joined, known) = attempt.map_err(|failure| failure.into_status(self.key_id()))?;
-        state.live.introduce(joined.node.facts.id, known);
+        let node = joined.node.facts.id;
+        state.live.introduce(node, known);
+        state.live.admit(node);
+        if joined.is_contested {
+            tracing::warn!(node.id = %node, "two have the key of this node: it showed an old number");
+            state.live.contested(node);
+        }
         tracing::info!(
             node.id = %joined.node.facts.id,
             chain.id = %self.hello.chain,
@@ -133,6 +154,8 @@ impl Greeting {
         let recorded_until = segment::recorded_until(&mut tx, row.key).await?;
         let known = introduction::introduction(&mut tx, &row).await?;
         let session = session::open(&mut tx, row.key, &self.hello.agent_version, now).await?;
+        let key_id = self.key_id();
+        let opened = node_key::open_session(&mut tx, &key_id, self.claim.session, now).await?;
         tx.commit().await?;
         let facts = NodeFacts {
             id: row.id,
@@ -144,7 +167,17 @@ impl Greeting {
         };
         let node = Arc::new(ProvenNode { key: row.key, facts });
         let agent_version = self.hello.agent_version.clone();
-        Ok((Joined { node, session, chain, recorded_until, agent_version }, known))
+        let joined = Joined {
+            node,
+            session,
+            chain,
+            recorded_until,
+            agent_version,
+            key_id,
+            number: opened.session,
+            is_contested: opened.is_contested,
+        };
+        Ok((joined, known))
     }
 
     async fn find_or_enroll(
@@ -159,8 +192,19 @@ impl Greeting {
                 Some(_) => Err(JoinFailure::Revoked),
             };
         }
-        if !options.tenants.contains(&self.hello.tenant) {
-            return Err(JoinFailure::Tenant);
+        if let Some(token) = &self.claim.token {
+            let redemption = Redemption {
+                token: token.hash(),
+                public_key: self.public_key.as_bytes(),
+                replaces: self.claim.replaces,
+                name: &self.name,
+                origin: self.hello.origin,
+                at: now,
+            };
+            return Ok(enrollment::redeem(tx, &redemption).await??);
+        }
+        if !options.open_enrollment || !options.tenants.contains(&self.hello.tenant) {
+            return Err(JoinFailure::Unknown);
         }
         let tenant = tenant::ensure(tx, &self.hello.tenant, self.hello.tenant.as_str()).await?;
         let provider =
@@ -186,8 +230,10 @@ impl Greeting {
 enum JoinFailure {
     #[error("its key was revoked")]
     Revoked,
-    #[error("it is new and asks for a tenant that is not open to new nodes")]
-    Tenant,
+    #[error("its key is not known, and it shows no token")]
+    Unknown,
+    #[error(transparent)]
+    Token(#[from] TokenRefused),
     #[error("its data is of another origin, the node is {}", .0.name())]
     Origin(Origin),
     #[error(transparent)]
@@ -198,7 +244,10 @@ impl JoinFailure {
     fn into_status(self, key: KeyId) -> Status {
         tracing::warn!(key.id = %key, reason = %self, "a node may not join");
         match self {
-            Self::Revoked | Self::Tenant => unauthenticated(),
+            Self::Token(TokenRefused::TooMany) => {
+                busy("too many nodes join with this token", CROWD_RETRY_MS)
+            }
+            Self::Revoked | Self::Unknown | Self::Token(_) => unauthenticated(),
             Self::Origin(origin) => Status::failed_precondition(format!(
                 "this node's data is {} for its whole life; use another state directory",
                 origin.name()
@@ -279,20 +328,23 @@ mod tests {
 
     #[test]
     fn a_proof_is_of_this_key_and_this_challenge() {
-        let greeting = Greeting::read(&hello()).unwrap();
+        let mut greeting = Greeting::read(&hello()).unwrap();
+        let hello = greeting.hello.clone();
         let challenge = |nonce| Challenge {
             server_nonce: [nonce; 32],
             identity_key: [8; 32],
             signature: [0; 64],
         };
         let proof = |seed: u8, nonce| {
-            let message = challenge(nonce).proof_message(&greeting.hello);
+            let message = challenge(nonce).proof_message(&hello, &Claim::default());
             let signature = SigningKey::from_bytes(&[seed; 32]).sign(&message).to_bytes().to_vec();
-            v1::Proof { signature }
+            v1::Proof { signature, ..v1::Proof::default() }
         };
         assert!(greeting.check_proof(&challenge(1), &proof(3, 1)).is_ok());
-        let empty = v1::Proof { signature: Vec::new() };
-        for wrong in [proof(4, 1), proof(3, 2), empty, v1::Proof { signature: vec![0; 64] }] {
+        let zeros = v1::Proof { signature: vec![0; 64], ..v1::Proof::default() };
+        // A token that somebody on the way put in.
+        let slipped_in = v1::Proof { join_token: vec![1; 24], ..proof(3, 1) };
+        for wrong in [proof(4, 1), proof(3, 2), v1::Proof::default(), zeros, slipped_in] {
             let status = greeting.check_proof(&challenge(1), &wrong).unwrap_err();
             assert_eq!(status.message(), "not authenticated");
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use leasewatch_core::delivery::Moment;
-use leasewatch_core::id::Sequence;
+use leasewatch_core::id::{KeyId, Sequence};
 use leasewatch_proto::convert::LiveFrame;
 use leasewatch_proto::v1::agent_message::Kind as FromAgent;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
@@ -24,10 +24,11 @@ use super::check::{self, Refused, Unreadable};
 use super::clock_probe::{self, ClockProbe};
 use super::outbox::{Outbox, busy, gone};
 use super::registry::Seat;
-use super::session::{ProvenNode, unauthenticated, unavailable};
+use super::session::{Joined, ProvenNode, unauthenticated, unavailable};
 use super::telemetry::out_of_place;
 use super::writer::{Item, Outcome, Receipt, WriteError};
 use crate::live::Control;
+use crate::store::{Scope, node_key};
 
 /// Items of one stream that wait for the writer.
 const PIPELINE: usize = 32;
@@ -47,6 +48,9 @@ pub(super) struct ProvenStream<'a> {
     control: watch::Receiver<Control>,
     /// The interval of live frames that the client was last told.
     told_interval_ms: u32,
+    key_id: KeyId,
+    /// The stream's number, until the client's first words say that it has kept it.
+    unconfirmed: Option<u64>,
 }
 
 /// What the next answer will be.
@@ -58,7 +62,8 @@ enum Waiting {
 }
 
 impl<'a> ProvenStream<'a> {
-    pub(super) fn new(state: &'a GrpcState, node: Arc<ProvenNode>, outbox: &'a Outbox) -> Self {
+    pub(super) fn new(state: &'a GrpcState, joined: &Joined, outbox: &'a Outbox) -> Self {
+        let node = Arc::clone(&joined.node);
         let mut control = state.live.control(node.facts.id);
         let told_interval_ms = control.borrow_and_update().interval_ms;
         Self {
@@ -70,6 +75,8 @@ impl<'a> ProvenStream<'a> {
             last_frame_at: None,
             control,
             told_interval_ms,
+            key_id: joined.key_id,
+            unconfirmed: Some(joined.number),
         }
     }
 
@@ -112,6 +119,7 @@ impl<'a> ProvenStream<'a> {
                 () = seat.displaced() => {
                     return Err(Status::aborted("newer streams of this node are open"));
                 }
+                () = seat.revoked() => return Err(unauthenticated()),
                 () = self.outbox.closed() => return Err(gone()),
                 () = sleep_until(silent_until), if self.waiting.len() < PIPELINE => {
                     return Err(Status::deadline_exceeded("the client is silent"));
@@ -132,6 +140,9 @@ impl<'a> ProvenStream<'a> {
     }
 
     async fn on_message(&mut self, message: AgentMessage) -> Result<(), Status> {
+        if let Some(number) = self.unconfirmed.take() {
+            self.confirm(number).await;
+        }
         let now = self.state.clock.now();
         match message.kind {
             Some(FromAgent::Segment(wire)) => {
@@ -158,6 +169,18 @@ impl<'a> ProvenStream<'a> {
             }
             Some(FromAgent::TimeEcho(echo)) => self.on_echo(&echo).await,
             Some(FromAgent::Hello(_) | FromAgent::Proof(_)) | None => Err(out_of_place()),
+        }
+    }
+
+    /// Should it fail, an honest node is not accused: the number before stays good as well.
+    async fn confirm(&self, number: u64) {
+        let confirmed = async {
+            let mut tx = self.state.db.begin(Scope::Ingest).await?;
+            node_key::confirm_session(&mut tx, &self.key_id, number).await?;
+            tx.commit().await
+        };
+        if let Err(error) = confirmed.await {
+            tracing::warn!(error = %error, "the number of a stream could not be noted");
         }
     }
 

@@ -100,7 +100,7 @@ async fn prove(
     outbox: &Outbox,
 ) -> Result<Greeting, Status> {
     let FromAgent::Hello(hello) = next(inbound).await? else { return Err(out_of_place()) };
-    let greeting = Greeting::read(&hello)?;
+    let mut greeting = Greeting::read(&hello)?;
     let challenge = challenge(&state.identity, &greeting)?;
     outbox.send(ToAgent::Challenge(challenge.to_wire())).await?;
     let FromAgent::Proof(proof) = next(inbound).await? else { return Err(out_of_place()) };
@@ -122,9 +122,9 @@ async fn carry(
     outbox: &Outbox,
 ) -> Result<(), Status> {
     let node = joined.node.facts.id;
-    let seat = state.registry.enter(node);
+    let seat = state.registry.enter(node, joined.key_id);
     let open = state.live.open_stream(node, &joined.agent_version);
-    let stream = ProvenStream::new(state, Arc::clone(&joined.node), outbox);
+    let stream = ProvenStream::new(state, joined, outbox);
     let welcome = welcome(state, joined, stream.interval_ms());
     outbox.send(ToAgent::Welcome(welcome)).await?;
     let result = stream.carry(inbound, &seat).await;
@@ -144,6 +144,7 @@ fn welcome(state: &GrpcState, joined: &Joined, live_interval_ms: u32) -> v1::Wel
         recorded_until: joined.recorded_until,
         window_bytes: u32::try_from(limits::WINDOW_BYTES).unwrap_or(u32::MAX),
         start_wanted: !joined.chain.has_begun(),
+        session: joined.number,
     };
     welcome.to_wire()
 }

@@ -7,14 +7,38 @@ use leasewatch_web::context::Context;
 use leasewatch_web::pages::error::{self as error_page, ErrorView, Problem};
 
 use super::visit::Visit;
+use crate::enrollment::IssueError;
+use crate::password::HashFailed;
+use crate::secret::NoRandom;
 use crate::store::StoreError;
 
 /// Why a request is not answered as asked.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Absent, or not the visitor's: the same answer.
     #[error("nothing is here")]
     NotFound,
+    /// Nobody knows who asks.
+    #[error("who asks is not known")]
+    SignIn,
+    /// Whoever asks may not.
+    #[error("whoever asks may not do this")]
+    Forbidden,
+    /// A form is larger than a form can be.
+    #[error("the form is too large")]
+    TooLarge,
+    /// An address that works once does not work, or no longer.
+    #[error("the link does not work")]
+    LinkOver,
+    /// A password could not be hashed.
+    #[error(transparent)]
+    Password(#[from] HashFailed),
+    /// No secret could be made.
+    #[error(transparent)]
+    Secret(#[from] NoRandom),
+    /// No join string could be made.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
     /// Another site sent it.
     #[error("the request came from another site")]
     Foreign,
@@ -36,17 +60,33 @@ impl Fault {
     fn view(&self) -> ErrorView {
         match self {
             Self::NotFound => ErrorView::new(Problem::NotFound, None),
+            Self::SignIn => ErrorView::new(Problem::SignIn, None),
+            Self::Forbidden => ErrorView::new(Problem::Forbidden, None),
+            Self::TooLarge => ErrorView::new(Problem::TooLarge, None),
+            Self::LinkOver => ErrorView::new(Problem::LinkOver, None),
             Self::Foreign => ErrorView::new(Problem::Foreign, None),
             Self::BadRequest(name) => ErrorView::new(Problem::BadRequest, Some(name.clone())),
             Self::Store(StoreError::Unavailable(_)) => ErrorView::new(Problem::Unavailable, None),
-            Self::Disk(_) | Self::Store(_) | Self::Render(_) => {
-                ErrorView::new(Problem::Internal, None)
-            }
+            Self::Disk(_)
+            | Self::Store(_)
+            | Self::Render(_)
+            | Self::Password(_)
+            | Self::Issue(_)
+            | Self::Secret(_) => ErrorView::new(Problem::Internal, None),
         }
     }
 
     fn log(&self) {
-        if let Self::Disk(_) | Self::Store(_) | Self::Render(_) = self {
+        let is_ours = matches!(
+            self,
+            Self::Disk(_)
+                | Self::Store(_)
+                | Self::Render(_)
+                | Self::Password(_)
+                | Self::Issue(_)
+                | Self::Secret(_)
+        );
+        if is_ours {
             tracing::error!(error = %self, "a request failed");
         }
     }
@@ -69,7 +109,12 @@ impl Fault {
         self.log();
         let view = self.view();
         let headers = [(header::CONTENT_TYPE, "application/problem+json")];
-        (status(&view), headers, Json(view)).into_response()
+        let mut answer = (status(&view), headers, Json(view)).into_response();
+        if let Self::SignIn = self {
+            let how = header::HeaderValue::from_static("Bearer");
+            answer.headers_mut().insert(header::WWW_AUTHENTICATE, how);
+        }
+        answer
     }
 }
 

@@ -1,6 +1,6 @@
 //! Hour records as CSV, streamed a page of rows at a time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Query, State};
@@ -14,6 +14,7 @@ use leasewatch_web::path::local_midnight;
 use serde::Deserialize;
 
 use super::Http;
+use super::asking::Asker;
 use super::error::Fault;
 use super::visit::Visit;
 use crate::store::gpu::{self, GpuRow};
@@ -37,22 +38,28 @@ pub(super) struct Range {
 pub(super) async fn download(
     State(http): State<Http>,
     visit: Visit,
+    asker: Asker,
     range: Result<Query<Range>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
-    match start(http, &visit, range.ok().map(|Query(range)| range)).await {
+    match start(http, &visit, &asker, range.ok().map(|Query(range)| range)).await {
         Ok(response) => response,
         Err(fault) => fault.page(&visit.context),
     }
 }
 
-async fn start(http: Http, visit: &Visit, range: Option<Range>) -> Result<Response, Fault> {
+async fn start(
+    http: Http,
+    visit: &Visit,
+    asker: &Asker,
+    range: Option<Range>,
+) -> Result<Response, Fault> {
     let bad = |name: &str| Fault::BadRequest(name.to_owned());
     let range = range.ok_or_else(|| bad("from"))?;
     let zone = visit.checked(visit.context.here.route.clone())?.zone;
     let period = period(&range, zone)?;
     let id = range.node.as_deref().filter(|id| !id.is_empty());
     let id = id.map(|id| id.parse::<NodeId>().map_err(|_| Fault::NotFound)).transpose()?;
-    let names = Names::read(&http, id).await?;
+    let names = Names::read(&http, asker, id).await?;
     if id.is_some() && names.nodes.is_empty() {
         return Err(Fault::NotFound);
     }
@@ -63,7 +70,8 @@ async fn start(http: Http, visit: &Visit, range: Option<Range>) -> Result<Respon
     csv::header(&mut first);
     let hours = (period.start.hour(), period.end.plus_ms(-1).hour().next());
     let only = id.and_then(|_| names.nodes.keys().next().copied());
-    let export = Export { http, names, hours, only, after: None, piece: Some(first) };
+    let scopes = asker.scopes().into();
+    let export = Export { http, names, hours, only, scopes, after: None, piece: Some(first) };
     let body = Body::from_stream(stream::try_unfold(export, Export::next));
     let name = format!("attachment; filename=\"hours-{}-{}.csv\"", range.from, range.to);
     let headers =
@@ -91,16 +99,18 @@ struct Names {
 }
 
 impl Names {
-    async fn read(http: &Http, only: Option<NodeId>) -> Result<Self, StoreError> {
-        let mut tx = http.db.begin(Scope::Operator).await?;
+    async fn read(http: &Http, asker: &Asker, only: Option<NodeId>) -> Result<Self, StoreError> {
         let mut names = Self { nodes: HashMap::new(), gpus: HashMap::new() };
-        for row in node::list(&mut tx).await? {
-            if only.is_none_or(|id| id == row.id) {
-                names.gpus.insert(row.key, gpu::of_node(&mut tx, row.key).await?);
-                names.nodes.insert(row.key, row);
+        for scope in asker.scopes() {
+            let mut tx = http.db.begin(scope).await?;
+            for row in node::list(&mut tx).await? {
+                if only.is_none_or(|id| id == row.id) {
+                    names.gpus.insert(row.key, gpu::of_node(&mut tx, row.key).await?);
+                    names.nodes.insert(row.key, row);
+                }
             }
+            tx.commit().await?;
         }
-        tx.commit().await?;
         Ok(names)
     }
 }
@@ -110,6 +120,8 @@ struct Export {
     names: Names,
     hours: (Hour, Hour),
     only: Option<NodeKey>,
+    /// In whose name the rest is read; the first is being read.
+    scopes: VecDeque<Scope>,
     after: Option<HourCursor>,
     /// The head of the file, before the first rows.
     piece: Option<String>,
@@ -122,9 +134,7 @@ impl Export {
         if let Some(head) = self.piece.take() {
             return Ok(Some((Bytes::from(head), self)));
         }
-        let mut tx = self.http.db.begin(Scope::Operator).await?;
-        let rows = hour::page(&mut tx, self.hours, self.only, self.after.as_ref(), ROWS).await?;
-        tx.commit().await?;
+        let rows = self.rows().await?;
         let Some(last) = rows.last() else { return Ok(None) };
         self.after = Some(HourCursor::after(last)?);
         let mut text = String::new();
@@ -132,6 +142,22 @@ impl Export {
             self.append(&mut text, row);
         }
         Ok(Some((Bytes::from(text), self)))
+    }
+
+    /// The next rows; none when the last tenant is through.
+    async fn rows(&mut self) -> Result<Vec<HourRow>, StoreError> {
+        while let Some(scope) = self.scopes.front() {
+            let mut tx = self.http.db.begin(*scope).await?;
+            let after = self.after.as_ref();
+            let rows = hour::page(&mut tx, self.hours, self.only, after, ROWS).await?;
+            tx.commit().await?;
+            if !rows.is_empty() {
+                return Ok(rows);
+            }
+            self.scopes.pop_front();
+            self.after = None;
+        }
+        Ok(Vec::new())
     }
 
     fn append(&self, text: &mut String, row: &HourRow) {

@@ -1,8 +1,13 @@
 //! Building view structs, one file a page.
 
+pub(super) mod account;
+pub(super) mod enroll;
 pub(super) mod gpu;
 pub(super) mod gpus;
 pub(super) mod import;
 pub(super) mod import_run;
+pub(super) mod link;
 pub(super) mod node;
 pub(super) mod overview;
+pub(super) mod sign_in;
+pub(super) mod users;

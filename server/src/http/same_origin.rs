@@ -1,7 +1,8 @@
 //! Requests that change something come from this server's own pages, or from a program.
 //!
-//! There are no users yet, and so no tokens: what a browser says of where a request comes from is
-//! what keeps a foreign page from sending forms to this server. A program says nothing of it.
+//! What a browser says of where a request comes from is what keeps a foreign page from sending forms
+//! in the name of whoever is signed in, beside the cookie, which is not sent from other sites. A
+//! program says nothing of it and has no cookie; a cookie without it is refused.
 
 use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
@@ -10,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 
 use super::Http;
+use super::cookie;
 use super::error::Fault;
 use super::visit::Visit;
 
@@ -26,14 +28,17 @@ pub(super) async fn guard(
     next.run(request).await
 }
 
-/// True when the browser says that another site sent it.
+/// True when the browser says that another site sent it, or does not say where it is from.
 fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
     let text = |value: &axum::http::HeaderValue| value.to_str().unwrap_or("?").to_ascii_lowercase();
     let site = headers.get("sec-fetch-site").map(text);
     if site.is_some_and(|site| site != "same-origin" && site != "none") {
         return true;
     }
-    let Some(origin) = headers.get(ORIGIN).map(text) else { return false };
+    let is_said = headers.contains_key("sec-fetch-site");
+    let Some(origin) = headers.get(ORIGIN).map(text) else {
+        return !is_said && cookie::is_there(headers);
+    };
     // HTTP/2 names the host in the address.
     let authority = uri.authority().map(|authority| authority.as_str().to_ascii_lowercase());
     let host = headers.get(HOST).map(text).or(authority);
@@ -66,8 +71,15 @@ mod tests {
             assert!(!foreign("/import", pairs), "{pairs:?}");
         }
         assert!(!foreign("http://127.0.0.1:7443/import", &[own]));
+        let cookie = ("cookie", "leasewatch_session=0");
+        assert!(!foreign("/import", &[host, cookie, own]));
+        assert!(!foreign("/import", &[host, cookie, ("sec-fetch-site", "same-origin")]));
+        assert!(!foreign("/import", &[host, ("cookie", "other=1")]));
         for pairs in [
-            &[host, ("sec-fetch-site", "cross-site")][..],
+            &[host, cookie][..],
+            &[host, ("cookie", "tz=UTC; __Host-leasewatch_session=0")],
+            &[host, cookie, ("origin", "https://evil.example")],
+            &[host, ("sec-fetch-site", "cross-site")],
             &[host, ("sec-fetch-site", "same-site")],
             &[host, own, ("sec-fetch-site", "cross-site")],
             &[host, ("origin", "http://127.0.0.1:8080")],

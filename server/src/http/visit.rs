@@ -1,4 +1,4 @@
-//! What a request says about itself: language, zone, and where it is.
+//! What a request says about itself: language, zone, where it is, and who looks.
 
 use std::convert::Infallible;
 
@@ -6,11 +6,13 @@ use axum::extract::FromRequestParts;
 use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
 use leasewatch_core::time::Zone;
+use leasewatch_web::account::Account;
 use leasewatch_web::context::Context;
 use leasewatch_web::i18n::Language;
 use leasewatch_web::path::{Address, QueryError, Route, UrlState};
 
 use super::Http;
+use super::asking::Asker;
 use super::error::Fault;
 
 /// One request's surroundings. A query that cannot be understood still has some, because the page
@@ -45,13 +47,16 @@ impl FromRequestParts<Http> for Visit {
             Err(error) => (UrlState::default(), Some(error)),
         };
         let accepted = parts.headers.get(ACCEPT_LANGUAGE).and_then(|value| value.to_str().ok());
-        let language = state.language.unwrap_or_else(|| Language::negotiate(accepted, None));
+        let asker = parts.extensions.get::<Asker>();
+        let chosen = state.language.or_else(|| asker.and_then(Asker::language));
+        let language = chosen.unwrap_or_else(|| Language::negotiate(accepted, None));
         let route = Route::Other(parts.uri.path().to_owned());
         let context = Context {
             language,
             zone: state.zone.unwrap_or(Zone::UTC),
             now: http.clock.now(),
             here: Address { route, state },
+            account: asker.map_or(Account::Nobody, Asker::account),
             version: env!("CARGO_PKG_VERSION"),
         };
         Ok(Self { context, fault })

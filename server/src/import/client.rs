@@ -13,7 +13,7 @@ use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Period;
 use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::{
-    ChainStartParts, Challenge, Hello, MESSAGE_BYTES_MAX, Proof, SegmentParts, Welcome,
+    ChainStartParts, Challenge, Claim, Hello, MESSAGE_BYTES_MAX, Proof, SegmentParts, Welcome,
 };
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use leasewatch_proto::v1::server_message::Kind as FromServer;
@@ -26,7 +26,7 @@ use tonic::Streaming;
 use super::covered::Covered;
 use super::log::ImportLog;
 use super::recorder::Recorder;
-use super::{ImportError, ImportRequest};
+use super::{ImportError, ImportRequest, Joining};
 use crate::identity::Identity;
 use crate::intake::{ImportReport, Progress, Step};
 
@@ -54,7 +54,7 @@ pub async fn deliver(
     let lineage = Lineage::of_import(&identity);
     let hello = hello((&request.tenant, &request.provider, name), &identity, &lineage)?;
     let mut stream = Stream::open(&request.server).await?;
-    let welcome = stream.shake_hands(&hello, &identity).await?;
+    let welcome = stream.shake_hands(&hello, &identity, request.join.as_ref()).await?;
     let head = welcome.cursor.head;
     let covered = Covered::load(&keys, head, welcome.recorded_until);
     let mut report = report(&log, welcome.node, cadence_ms);
@@ -212,13 +212,22 @@ impl Stream {
         &mut self,
         hello: &Hello,
         identity: &Identity,
+        join: Option<&Joining>,
     ) -> Result<Welcome, ImportError> {
         self.send(ToServer::Hello(hello.to_wire())).await?;
         let FromServer::Challenge(wire) = self.receive().await? else { return Err(out_of_place()) };
         let challenge =
             Challenge::from_wire(&wire).map_err(|e| ImportError::Server(e.to_string()))?;
         check_server(hello, &challenge)?;
-        let proof = Proof { signature: identity.sign(&challenge.proof_message(hello)) };
+        if join.is_some_and(|join| join.identity_key != challenge.identity_key) {
+            return Err(ImportError::Server(
+                "this is not the server that the join string is for; nothing was sent to it"
+                    .to_owned(),
+            ));
+        }
+        let claim = Claim { token: join.map(|join| join.token.clone()), ..Claim::default() };
+        let signature = identity.sign(&challenge.proof_message(hello, &claim));
+        let proof = Proof { signature, claim };
         self.send(ToServer::Proof(proof.to_wire())).await?;
         let FromServer::Welcome(wire) = self.receive().await? else { return Err(out_of_place()) };
         Welcome::from_wire(&wire).map_err(|e| ImportError::Server(e.to_string()))
@@ -320,6 +329,13 @@ fn in_full(error: &dyn std::error::Error) -> String {
 }
 
 fn refused(status: &tonic::Status) -> ImportError {
+    if status.code() == tonic::Code::Unauthenticated {
+        return ImportError::Server(
+            "the server does not know this node, and lets a new one in with a join string alone: \
+             make one with `leasewatch-server join-token create`, and name it with --join-file"
+                .to_owned(),
+        );
+    }
     ImportError::Server(format!("the server refuses: {}", clean_text(status.message(), 300)))
 }
 

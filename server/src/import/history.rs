@@ -26,8 +26,8 @@ use leasewatch_proto::convert::{ChainStartParts, SegmentParts, Welcome};
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use tokio::sync::mpsc;
 
-use super::ImportError;
 use super::client::{Lineage, Stream, WINDOW_BYTES, acknowledged, hello};
+use super::{ImportError, Joining};
 use crate::intake::{Progress, Step};
 use line::Lines;
 use seal::Sealer;
@@ -51,6 +51,8 @@ pub struct HistoryRequest {
     pub provider: Slug,
     /// The running server.
     pub server: ServerAddress,
+    /// What a new node joins with; `None` where enrolment is open.
+    pub join: Option<Joining>,
 }
 
 /// What a history import did.
@@ -84,7 +86,7 @@ pub async fn run(
     let lineage = Lineage::of_history(identity, state.chain, Origin::Simulated);
     let hello = hello((&request.tenant, &request.provider, name), identity, &lineage)?;
     let mut stream = Stream::open(&request.server).await?;
-    let welcome = stream.shake_hands(&hello, identity).await?;
+    let welcome = stream.shake_hands(&hello, identity, request.join.as_ref()).await?;
     let behind = resumed(&welcome)?;
     if welcome.start_wanted {
         stream.send_start(&start(&state, &welcome)).await?;

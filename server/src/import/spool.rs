@@ -14,16 +14,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason, Head};
 use leasewatch_core::evidence::statement::{StatementKind, sign};
-use leasewatch_core::id::{Sequence, Slug, clean_text};
+use leasewatch_core::id::{Sequence, clean_text};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Period;
-use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::{ChainStartParts, Welcome};
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use tokio::sync::mpsc;
 
-use super::ImportError;
 use super::client::{Lineage, Stream, WINDOW_BYTES, acknowledged, hello};
+use super::{Destination, ImportError};
 use crate::identity::Identity;
 use crate::intake::{Progress, Step};
 use files::{Files, Item, Summary};
@@ -39,20 +38,8 @@ pub struct SpoolFlags {
     /// Name of the node.
     #[arg(long, value_name = "NAME")]
     pub node: String,
-    /// The provider that the node is rented from.
-    #[arg(long, value_name = "SLUG", default_value = "default")]
-    pub provider: Slug,
-    /// The running server.
-    #[arg(
-        long,
-        env = "LEASEWATCH_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7443"
-    )]
-    pub server: String,
-    /// The server's certificate, for https: `tls/certificate.pem` in its data directory.
-    #[arg(long, env = "LEASEWATCH_SERVER_CERTIFICATE", value_name = "FILE")]
-    pub server_certificate: Option<PathBuf>,
+    #[command(flatten)]
+    pub destination: Destination,
 }
 
 /// What an import of a recording did.
@@ -76,15 +63,12 @@ pub struct SpoolReport {
 ///
 /// # Errors
 /// [`ImportError`]. What was acknowledged before an error stays, and the same command goes on there.
-pub async fn run(
-    flags: &SpoolFlags,
-    server: &ServerAddress,
-    progress: &Progress,
-) -> Result<SpoolReport, ImportError> {
+pub async fn run(flags: &SpoolFlags, progress: &Progress) -> Result<SpoolReport, ImportError> {
     let name = clean_text(&flags.node, 120);
     if name.trim().is_empty() {
         return Err(ImportError::NodeName);
     }
+    let (server, join) = flags.destination.resolve()?;
     let identity = identity(&flags.dir)?;
     let (folder, key) = (flags.dir.join("spool"), identity.signing_key().clone());
     let reading = tokio::task::spawn_blocking(move || Files::open(&folder, key));
@@ -95,9 +79,9 @@ pub async fn run(
         Origin::Measured | Origin::Imported => Origin::Imported,
     };
     let lineage = Lineage::of_history(&identity, first.chain, origin);
-    let hello = hello((&first.tenant, &flags.provider, name), &identity, &lineage)?;
-    let mut stream = Stream::open(server).await?;
-    let welcome = stream.shake_hands(&hello, &identity).await?;
+    let hello = hello((&first.tenant, &flags.destination.provider, name), &identity, &lineage)?;
+    let mut stream = Stream::open(&server).await?;
+    let welcome = stream.shake_hands(&hello, &identity, join.as_ref()).await?;
     check_node(first, &welcome)?;
     if welcome.start_wanted {
         stream.send_start(&start(&summary, &identity)).await?;

@@ -8,9 +8,13 @@ use std::sync::Arc;
 
 use leasewatch_proto::channel::ServerAddress;
 
-use super::{ImportError, ImportRequest, LogError};
+use super::{ImportError, ImportRequest, Joining, LogError};
 use crate::clock::Clock;
-use crate::intake::{Failure, Job, Progress, Queue, State};
+use crate::enrollment::{IssueError, Issuer, Order, TokenKind};
+use crate::intake::{Failure, ImportReport, Job, Progress, Queue, State};
+
+/// How long the token of an import is good: the longest log takes less.
+const TOKEN_MS: i64 = 3_600_000;
 
 /// Where uploaded logs go.
 #[derive(Debug, Clone)]
@@ -21,6 +25,8 @@ pub struct Importer {
     pub key_dir: PathBuf,
     /// Time.
     pub clock: Clock,
+    /// Lets new nodes in.
+    pub issuer: Issuer,
 }
 
 impl Importer {
@@ -33,6 +39,30 @@ impl Importer {
             let state = self.import(job, &progress).await;
             queue.intake().set(&id, state);
         }
+    }
+
+    /// With a token of its own, which is gone afterwards if the node was known.
+    async fn deliver(
+        &self,
+        request: ImportRequest,
+        progress: &Progress,
+    ) -> Result<ImportReport, ImportError> {
+        let order = Order {
+            tenant: &request.tenant,
+            provider: &request.provider,
+            kind: TokenKind::Single,
+            valid_ms: TOKEN_MS,
+            created_by: "upload",
+        };
+        let not_let_in = |error: IssueError| ImportError::Server(error.to_string());
+        let issued = self.issuer.issue(order).await.map_err(not_let_in)?;
+        let join = Some(Joining::from(&issued.join));
+        let request = ImportRequest { join, ..request };
+        let report = super::run(&request, self.clock.now(), progress).await;
+        if let Err(error) = self.issuer.forget_unused(issued.key).await {
+            tracing::warn!(error = %error, "the token of an import could not be removed");
+        }
+        report
     }
 
     /// The file is gone when this is done.
@@ -49,9 +79,10 @@ impl Importer {
             cadence_ms: order.cadence_ms,
             strict: order.strict,
             server: self.server.clone(),
+            join: None,
             key_dir: self.key_dir.clone(),
         };
-        match super::run(&request, self.clock.now(), progress).await {
+        match self.deliver(request, progress).await {
             Ok(report) => {
                 tracing::info!(import = %id, rows = report.rows, "an uploaded log is imported");
                 State::Done(Arc::new(report))

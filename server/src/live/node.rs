@@ -79,7 +79,7 @@ impl Default for Node {
 }
 
 impl Node {
-    /// Flags are only ever raised: the store may be behind what this process has seen. The goodbye
+    /// Flags are only raised: the store may be behind what this process has seen. The goodbye
     /// counts only as long as nothing was heard after it.
     pub(super) fn introduce(&mut self, introduction: Introduction) {
         self.known.ever_seen |= introduction.ever_seen;
@@ -126,6 +126,11 @@ impl Node {
     pub(super) fn revoke(&mut self) {
         self.known.revoked = true;
         self.control.send_if_modified(|control| !std::mem::replace(&mut control.revoked, true));
+    }
+
+    pub(super) fn admit(&mut self) {
+        self.known.revoked = false;
+        self.control.send_if_modified(|control| std::mem::replace(&mut control.revoked, false));
     }
 
     pub(super) fn watchers_changed(&mut self, by: i32) {

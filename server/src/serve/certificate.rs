@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::{DateTime, Datelike as _};
+use leasewatch_core::id::Hash;
 use leasewatch_core::time::Timestamp;
-use leasewatch_proto::channel::fingerprint;
+use leasewatch_proto::channel::{fingerprint, public_key_hash};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, KeyPair, date_time_ymd};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
@@ -79,6 +80,8 @@ pub(super) struct Certificate {
     pub(super) path: PathBuf,
     /// SHA-256 of it: `AB:CD:..`.
     pub(super) fingerprint: String,
+    /// SHA-256 of its public key, which join strings pin.
+    pub(super) pin: Hash,
     /// TLS 1.3 with it.
     pub(super) config: Arc<ServerConfig>,
 }
@@ -114,6 +117,8 @@ fn read(folder: &Path) -> Result<Certificate, CertificateError> {
     let key = PrivateKeyDer::from_pem_slice(&key)
         .map_err(|_| CertificateError::Malformed(key_path.clone()))?;
     let fingerprint = fingerprint(&certificate);
+    let pin = public_key_hash(&certificate)
+        .map_err(|source| CertificateError::Unfit { path: path.clone(), source })?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
@@ -121,7 +126,7 @@ fn read(folder: &Path) -> Result<Certificate, CertificateError> {
     let mut config =
         config.map_err(|source| CertificateError::Unfit { path: path.clone(), source })?;
     config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
-    Ok(Certificate { path, fingerprint, config: Arc::new(config) })
+    Ok(Certificate { path, fingerprint, pin, config: Arc::new(config) })
 }
 
 /// Bytes and permission bits of a plain file.

@@ -1,14 +1,18 @@
 //! The one port: accepts connections, over TLS or plain, and serves them until a signal comes.
+//! Plain is for this machine alone; from elsewhere it is told to use TLS, and nothing more.
 //!
 //! What a connection is, is seen from its first bytes. Until that is clear, and the TLS handshake
 //! done, it may hold its place for [`Port::opening`] and no longer; each connection has a task of
 //! its own, so none waits for another.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -18,9 +22,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
 
 use super::opening::Opening;
 use crate::grpc;
+use crate::http::Peer;
 
 const CONNECTIONS_MAX: usize = 8_192;
 /// The usual [`Port::opening`].
@@ -47,8 +53,8 @@ pub(super) async fn accept(listener: TcpListener, port: Port) {
             accepted = listener.accept() => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(error = %error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(100)).await;
@@ -57,7 +63,7 @@ pub(super) async fn accept(listener: TcpListener, port: Port) {
         };
         // Without room the connection is dropped at once: those that are open go on.
         let Ok(permit) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let connection = port.clone().serve(stream, graceful.watcher());
+        let connection = port.clone().serve(stream, from, graceful.watcher());
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(error = %error, "a connection ended with an error");
@@ -74,28 +80,61 @@ pub(super) async fn accept(listener: TcpListener, port: Port) {
 type Fault = Box<dyn std::error::Error + Send + Sync>;
 
 impl Port {
-    async fn serve(self, stream: TcpStream, watcher: Watcher) -> Result<(), Fault> {
+    async fn serve(
+        self,
+        stream: TcpStream,
+        from: SocketAddr,
+        watcher: Watcher,
+    ) -> Result<(), Fault> {
         // Small acknowledgements must not wait for the next one.
         let _ = stream.set_nodelay(true);
+        let is_near = is_near(from, stream.local_addr()?);
         match timeout(self.opening, open(stream, &self.tls)).await?? {
-            Open::Plain(opening, stream) => self.converse(opening, stream, watcher).await,
-            Open::Tls(opening, stream) => self.converse(opening, stream, watcher).await,
+            Open::Plain(opening, stream) => {
+                let router = if is_near { self.router } else { only_over_tls() };
+                let peer = Peer { address: from, over_tls: false };
+                converse(router, peer, (opening, stream), watcher).await
+            }
+            Open::Tls(opening, stream) => {
+                let peer = Peer { address: from, over_tls: true };
+                converse(self.router, peer, (opening, stream), watcher).await
+            }
         }
     }
+}
 
-    async fn converse<S>(self, opening: Opening, stream: S, watcher: Watcher) -> Result<(), Fault>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
-        let builder = builder();
-        let builder = match opening {
-            Opening::Http2 => builder.http2_only(),
-            Opening::Http1 | Opening::Tls => builder.http1_only(),
-        };
-        let service = TowerToHyperService::new(self.router);
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        watcher.watch(connection).await
-    }
+/// True for this machine: what it says to itself crosses no network.
+fn is_near(from: SocketAddr, to: SocketAddr) -> bool {
+    let (from, to) = (from.ip().to_canonical(), to.ip().to_canonical());
+    from.is_loopback() || from == to
+}
+
+fn only_over_tls() -> Router {
+    let words = "this server speaks https to other machines\n";
+    Router::new().fallback(move || async move { (StatusCode::UPGRADE_REQUIRED, words) })
+}
+
+async fn converse<S>(
+    router: Router,
+    peer: Peer,
+    (opening, stream): (Opening, S),
+    watcher: Watcher,
+) -> Result<(), Fault>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let builder = builder();
+    let builder = match opening {
+        Opening::Http2 => builder.http2_only(),
+        Opening::Http1 | Opening::Tls => builder.http1_only(),
+    };
+    let service = router.map_request(move |mut request: Request<_>| {
+        request.extensions_mut().insert(peer);
+        request
+    });
+    let service = TowerToHyperService::new(service);
+    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+    watcher.watch(connection).await
 }
 
 /// A connection whose first bytes of HTTP are there.
@@ -241,6 +280,37 @@ mod tests {
             let stream = connector.connect(name, stream).await.unwrap();
             assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
             assert!(http1(stream).await.ends_with("here"));
+        }
+    }
+
+    #[test]
+    fn only_this_machine_is_near() {
+        let near = |from: &str, to: &str| is_near(from.parse().unwrap(), to.parse().unwrap());
+        for (from, to) in [
+            ("127.0.0.1:1", "127.0.0.1:2"),
+            ("127.0.0.9:1", "192.0.2.1:2"),
+            ("192.0.2.1:1", "192.0.2.1:2"),
+            ("[::1]:1", "[::1]:2"),
+            ("[::ffff:127.0.0.1]:1", "[::ffff:127.0.0.1]:2"),
+        ] {
+            assert!(near(from, to), "{from} {to}");
+        }
+        for (from, to) in [
+            ("192.0.2.2:1", "192.0.2.1:2"),
+            ("[::ffff:192.0.2.2]:1", "[::ffff:192.0.2.1]:2"),
+            ("[2001:db8::1]:1", "[::1]:2"),
+            ("0.0.0.0:1", "192.0.2.1:2"),
+        ] {
+            assert!(!near(from, to), "{from} {to}");
+        }
+    }
+
+    #[tokio::test]
+    async fn plain_http_from_elsewhere_is_told_to_use_tls_whatever_it_asks() {
+        for path in ["/", "/sign-in", "/leasewatch.v1.Telemetry/Stream"] {
+            let request = Request::post(path).body(axum::body::Body::empty()).unwrap();
+            let answer = only_over_tls().oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), StatusCode::UPGRADE_REQUIRED);
         }
     }
 

@@ -16,7 +16,7 @@ use leasewatch_core::segment::{
     StopReason, TrackPoint, TrackSource, UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
-use leasewatch_proto::convert::{Challenge, Hello};
+use leasewatch_proto::convert::{Challenge, Claim, Hello, Proof};
 use leasewatch_proto::v1::agent_message::Kind;
 use leasewatch_proto::v1::{self, AgentMessage};
 
@@ -27,6 +27,8 @@ const CADENCE_MS: i64 = 1_000;
 #[derive(Debug, Clone)]
 pub struct Agent {
     pub key: SigningKey,
+    /// The node that its key took over.
+    pub node: Option<NodeId>,
     pub tenant: Slug,
     pub name: String,
     pub origin: Origin,
@@ -45,6 +47,7 @@ impl Agent {
     pub fn new(seed: u8, at: Timestamp) -> Self {
         Self {
             key: SigningKey::from_bytes(&[seed; 32]),
+            node: None,
             tenant: slug("default"),
             name: format!("node-{seed}"),
             origin: Origin::Measured,
@@ -57,7 +60,8 @@ impl Agent {
     }
 
     pub fn id(&self) -> NodeId {
-        KeyId::of_public_key(&self.key.verifying_key().to_bytes()).first_node_id()
+        let of_key = KeyId::of_public_key(&self.key.verifying_key().to_bytes()).first_node_id();
+        self.node.unwrap_or(of_key)
     }
 
     pub fn hello(&self) -> v1::Hello {
@@ -80,14 +84,24 @@ impl Agent {
 
     /// Checks the server's signature and answers with the node's.
     pub fn prove(&self, hello: &v1::Hello, challenge: &v1::Challenge) -> AgentMessage {
+        self.prove_with(hello, challenge, Claim::default())
+    }
+
+    /// The same with a claim.
+    pub fn prove_with(
+        &self,
+        hello: &v1::Hello,
+        challenge: &v1::Challenge,
+        claim: Claim,
+    ) -> AgentMessage {
         let hello = Hello::from_wire(hello).unwrap();
         let challenge = Challenge::from_wire(challenge).unwrap();
         let server = VerifyingKey::from_bytes(&challenge.identity_key).unwrap();
         let signature = Signature::from_bytes(&challenge.signature);
-        let claim = hello.challenge_message(&challenge.server_nonce);
-        server.verify_strict(&claim, &signature).unwrap();
-        let proof = self.key.sign(&challenge.proof_message(&hello));
-        message(Kind::Proof(v1::Proof { signature: proof.to_bytes().to_vec() }))
+        let shown = hello.challenge_message(&challenge.server_nonce);
+        server.verify_strict(&shown, &signature).unwrap();
+        let signature = self.key.sign(&challenge.proof_message(&hello, &claim)).to_bytes();
+        message(Kind::Proof(Proof { signature, claim }.to_wire()))
     }
 
     /// The state is lost: another chain begins.

@@ -7,7 +7,7 @@ use leasewatch_core::id::{ChainId, Hash, NodeId};
 use leasewatch_core::time::HOUR_MS;
 use leasewatch_proto::v1::agent_message::Kind;
 use leasewatch_proto::v1::{self, AgentMessage};
-use leasewatch_server::http::{self, Http};
+use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
 use leasewatch_server::store::{Scope, chain};
 use serde_json::Value;
@@ -30,8 +30,10 @@ async fn page(rig: &Rig, path: &str) -> String {
         db: rig.database.db.clone(),
         live: rig.live.clone(),
         clock: rig.clock.clone(),
-        address: "127.0.0.1:7443".to_owned(),
+        address: "http://127.0.0.1:7443".to_owned(),
         intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
+        entrance: Entrance::default(),
+        issuer: crate::rig::issuer(&rig.database.db, &rig.clock),
     });
     let request = axum::http::Request::get(path).header("host", "127.0.0.1:7443");
     let answer = pages.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();

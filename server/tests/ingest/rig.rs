@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasewatch_core::id::{Hash, NodeId};
+use leasewatch_core::join::{JoinAddress, TlsTrust};
 use leasewatch_core::time::{Period, Timestamp};
+use leasewatch_proto::convert::Claim;
 use leasewatch_proto::v1::agent_message::Kind as FromAgent;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
 use leasewatch_proto::v1::telemetry_client::TelemetryClient;
 use leasewatch_proto::v1::{self, AgentMessage, ServerMessage};
 use leasewatch_server::clock::Clock;
+use leasewatch_server::enrollment::Issuer;
 use leasewatch_server::grpc::{self, GrpcOptions, GrpcState};
 use leasewatch_server::identity::Identity;
 use leasewatch_server::live::Live;
@@ -30,6 +33,17 @@ pub const NOW: Timestamp = Timestamp(1_790_000_000_000);
 
 /// Everything that a test asks of a node's history.
 pub const ALWAYS: Period = Period { start: Timestamp::MIN, end: Timestamp::MAX };
+
+/// What makes join strings of a server whose identity is of no interest.
+pub fn issuer(db: &Db, clock: &Clock) -> Issuer {
+    Issuer {
+        db: db.clone(),
+        clock: clock.clone(),
+        identity_key: [7; 32],
+        trust: TlsTrust::Web,
+        addresses: vec![JoinAddress::new("https://watch.example.org").unwrap()],
+    }
+}
 
 /// A server without pages and jobs.
 pub struct Rig {
@@ -57,6 +71,7 @@ impl Rig {
         let directory = tempfile::tempdir().unwrap();
         let identity = Arc::new(Identity::load_or_create(directory.path()).unwrap());
         let mut options = GrpcOptions::new(vec![slug("default"), slug("demo")]);
+        options.open_enrollment = true;
         options.writer.gather = Duration::ZERO;
         change(&mut options);
         let state = GrpcState::new(db, live.clone(), clock.clone(), identity, options);
@@ -78,7 +93,12 @@ impl Rig {
 
     /// Opens a stream, proves the agent's key and begins its chain, if the server asks for it.
     pub async fn join(&self, agent: &Agent) -> Result<Client, Status> {
-        let mut client = self.greet(agent).await?;
+        self.join_with(agent, Claim::default()).await
+    }
+
+    /// The same with something that the agent claims.
+    pub async fn join_with(&self, agent: &Agent, claim: Claim) -> Result<Client, Status> {
+        let mut client = self.greet_with(agent, claim).await?;
         if client.welcome.start_wanted {
             let start = agent.start(Timestamp(client.welcome.server_time_ms));
             assert_eq!(client.ack(chain_start(&start, &agent.key)).await, (0, false));
@@ -88,12 +108,17 @@ impl Rig {
 
     /// Opens a stream and proves the agent's key.
     pub async fn greet(&self, agent: &Agent) -> Result<Client, Status> {
+        self.greet_with(agent, Claim::default()).await
+    }
+
+    /// The same with something that the agent claims.
+    pub async fn greet_with(&self, agent: &Agent, claim: Claim) -> Result<Client, Status> {
         let hello = agent.hello();
         let mut client = self.call(message(FromAgent::Hello(hello.clone()))).await?;
         let ToAgent::Challenge(challenge) = client.next().await? else {
             panic!("no challenge");
         };
-        client.send(agent.prove(&hello, &challenge)).await;
+        client.send(agent.prove_with(&hello, &challenge, claim)).await;
         let ToAgent::Welcome(welcome) = client.next().await? else { panic!("no welcome") };
         Ok(Client { welcome, ..client })
     }

@@ -6,7 +6,7 @@ use axum::http::Request;
 use http_body_util::BodyExt as _;
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{DAY_MS, Hour, Period, Timestamp};
-use leasewatch_server::http::{self, Http};
+use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
 use leasewatch_server::jobs::{Jobs, close_hours};
 use leasewatch_server::live::Live;
@@ -170,8 +170,10 @@ async fn page(jobs: &Jobs, path: &str) -> String {
         // Live values have times of their own: these are the pages of a server that just started.
         live: Live::new(),
         clock: jobs.clock.clone(),
-        address: "127.0.0.1:7443".to_owned(),
+        address: "http://127.0.0.1:7443".to_owned(),
         intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
+        entrance: Entrance::default(),
+        issuer: crate::rig::issuer(&jobs.db, &jobs.clock),
     };
     let request = Request::get(path).body(Body::empty()).unwrap();
     let answer = http::router(state).oneshot(request).await.unwrap();

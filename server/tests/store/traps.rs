@@ -228,3 +228,40 @@ async fn a_tenant_setting_ends_with_its_transaction_and_a_leaked_one_is_overwrit
         tx.commit().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn users_sessions_and_tokens_can_be_read_by_one_role_alone() {
+    let test = support::database().await;
+    let mut connection = connect(&test.url).await;
+    let tables = [
+        "app_user",
+        "user_session",
+        "api_token",
+        "user_link",
+        "membership",
+        "api_token_grant",
+        "user_link_grant",
+    ];
+    for table in tables {
+        for role in ROLES {
+            let select = format!("begin; set local role {role}; select from {table}");
+            let allowed = run(&mut connection, &select).await;
+            let expected = if role == "leasewatch_auth" { Ok(()) } else { Err(DENIED.into()) };
+            assert_eq!(allowed.map(|_| ()), expected, "{role} {table}");
+            run(&mut connection, "rollback").await.unwrap();
+        }
+    }
+    // And that role reads nothing but them, and which tenants there are.
+    for table in
+        ["node", "segment", "segment_block", "event", "hour_record", "node_key", "provider"]
+    {
+        let select = format!("begin; set local role leasewatch_auth; select from {table}");
+        assert_eq!(run(&mut connection, &select).await, Err(DENIED.into()), "{table}");
+        run(&mut connection, "rollback").await.unwrap();
+    }
+    for table in ["app_user", "api_token", "user_link"] {
+        let delete = format!("begin; set local role leasewatch_auth; delete from {table}");
+        assert_eq!(run(&mut connection, &delete).await, Err(DENIED.into()), "{table}");
+        run(&mut connection, "rollback").await.unwrap();
+    }
+}

@@ -14,7 +14,9 @@ use leasewatch_core::segment::{
     Block, GpuBlock, Origin, TrackPoint, TrackSource, UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
-use leasewatch_proto::convert::{ChainStartParts, Challenge, Hello, Proof, SegmentParts, Welcome};
+use leasewatch_proto::convert::{
+    ChainStartParts, Challenge, Claim, Hello, Proof, SegmentParts, Welcome,
+};
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use leasewatch_proto::v1::server_message::Kind as FromServer;
 use leasewatch_proto::v1::telemetry_client::TelemetryClient;
@@ -133,8 +135,12 @@ impl TestNode {
         outgoing.send(say(ToServer::Hello(hello.to_wire()))).await.unwrap();
         let FromServer::Challenge(wire) = kind(&mut incoming).await else { panic!("no challenge") };
         let challenge = Challenge::from_wire(&wire).unwrap();
-        let signature = self.key.sign(&challenge.proof_message(&hello)).to_bytes();
-        outgoing.send(say(ToServer::Proof(Proof { signature }.to_wire()))).await.unwrap();
+        let signature =
+            self.key.sign(&challenge.proof_message(&hello, &Claim::default())).to_bytes();
+        outgoing
+            .send(say(ToServer::Proof(Proof { signature, claim: Claim::default() }.to_wire())))
+            .await
+            .unwrap();
         let FromServer::Welcome(wire) = kind(&mut incoming).await else { panic!("no welcome") };
         let welcome = Welcome::from_wire(&wire).unwrap();
         if welcome.start_wanted {

@@ -19,9 +19,24 @@ pub(crate) struct RunningServer {
 impl RunningServer {
     /// Starts it on a free port; returns when it serves.
     pub(crate) fn start(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, "127.0.0.1:0", &["--open-enrollment"])
+    }
+
+    /// One that lets no node in without a token.
+    pub(crate) fn start_closed(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, "127.0.0.1:0", &[])
+    }
+
+    /// One on another address than this machine's own.
+    pub(crate) fn start_on(data_dir: &Path, listen: &str) -> Self {
+        Self::start_with(data_dir, listen, &[])
+    }
+
+    fn start_with(data_dir: &Path, listen: &str, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .args(["serve", "--listen", listen, "--data-dir"])
             .arg(data_dir)
+            .args(more)
             .env("LEASEWATCH_LOG", "info,sqlx=warn")
             // What a test uploads is small, and what is too large for one can be small too.
             .env("LEASEWATCH_UPLOAD_MIB_MAX", "1")

@@ -31,6 +31,18 @@ pub enum Problem {
     /// Another site sent the request.
     #[serde(rename = "urn:leasewatch:foreign")]
     Foreign,
+    /// Nobody knows who asks.
+    #[serde(rename = "urn:leasewatch:sign-in")]
+    SignIn,
+    /// Whoever asks may not do this.
+    #[serde(rename = "urn:leasewatch:forbidden")]
+    Forbidden,
+    /// A form holds more than it can.
+    #[serde(rename = "urn:leasewatch:too-large")]
+    TooLarge,
+    /// An address that works once was used, is too old, or never was.
+    #[serde(rename = "urn:leasewatch:link-over")]
+    LinkOver,
     /// A parameter cannot be understood.
     #[serde(rename = "urn:leasewatch:bad-request")]
     BadRequest,
@@ -47,6 +59,10 @@ impl Problem {
         match self {
             Self::NotFound => Text::ErrorNotFound,
             Self::Foreign => Text::ErrorForeign,
+            Self::SignIn => Text::AccessNeedSignIn,
+            Self::Forbidden => Text::AccessForbidden,
+            Self::TooLarge => Text::AccessTooLarge,
+            Self::LinkOver => Text::AccessLinkOver,
             Self::BadRequest => Text::ErrorBadRequest,
             Self::Unavailable => Text::ErrorUnavailable,
             Self::Internal => Text::ErrorInternal,
@@ -59,9 +75,11 @@ impl ErrorView {
     #[must_use]
     pub fn new(problem: Problem, detail: Option<String>) -> Self {
         let status = match problem {
-            Problem::NotFound => 404,
+            Problem::NotFound | Problem::LinkOver => 404,
             Problem::BadRequest => 400,
-            Problem::Foreign => 403,
+            Problem::SignIn => 401,
+            Problem::Foreign | Problem::Forbidden => 403,
+            Problem::TooLarge => 413,
             Problem::Unavailable => 503,
             Problem::Internal => 500,
         };
@@ -99,6 +117,10 @@ impl Page<'_> {
         self.cx.t(match self.view.problem {
             Problem::NotFound => Text::ErrorNotFoundAdvice,
             Problem::Foreign => Text::ErrorForeignAdvice,
+            Problem::SignIn => Text::AccessNeedSignInAdvice,
+            Problem::Forbidden => Text::AccessForbiddenAdvice,
+            Problem::TooLarge => Text::AccessTooLargeAdvice,
+            Problem::LinkOver => Text::AccessLinkOverAdvice,
             Problem::BadRequest => Text::ErrorBadRequestAdvice,
             Problem::Unavailable => Text::ErrorUnavailableAdvice,
             Problem::Internal => Text::ErrorInternalAdvice,

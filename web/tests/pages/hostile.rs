@@ -3,7 +3,9 @@
 use super::{context, gpu_context, markup};
 use leasewatch_core::segment::{Event, EventKind, StopReason};
 use leasewatch_web::Language;
+use leasewatch_web::account::Account;
 use leasewatch_web::chart::Band;
+use leasewatch_web::pages::account::{self, AccountView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::import::{self, ImportView};
@@ -12,6 +14,7 @@ use leasewatch_web::pages::import_run::{
 };
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView, TenantLane};
+use leasewatch_web::pages::sign_in::{self, SignInView};
 use leasewatch_web::path::Route;
 
 const HOSTILE: [&str; 8] = [
@@ -173,5 +176,26 @@ fn an_address_that_was_asked_for_stays_an_address() {
         let html =
             error::render(&view, &context(Language::En, Route::Other(text.to_owned()))).unwrap();
         check("error", &html, text);
+    }
+}
+
+#[test]
+fn what_a_browser_calls_itself_and_what_is_typed_at_the_door_stay_text() {
+    for text in HOSTILE {
+        let mut view = AccountView::sample();
+        for session in &mut view.sessions {
+            session.browser = Some(text.to_owned());
+            session.address = Some(text.to_owned());
+        }
+        for token in &mut view.tokens {
+            token.what = text.to_owned();
+        }
+        view.what = text.to_owned();
+        let cx = context(Language::En, Route::Account);
+        check("account", &account::render(&view, &cx).unwrap(), text);
+        let view = SignInView { name: text.to_owned(), next: text.to_owned(), is_refused: true };
+        let account = Account::User { name: text.to_owned(), may_change: true, is_operator: true };
+        let cx = leasewatch_web::Context { account, ..context(Language::En, Route::SignIn) };
+        check("sign_in", &sign_in::render(&view, &cx).unwrap(), text);
     }
 }

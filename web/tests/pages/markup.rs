@@ -45,6 +45,7 @@ const ATTRIBUTES: &[&str] = &[
     "list",
     "max",
     "maxlength",
+    "min",
     "method",
     "name",
     "open",

@@ -21,6 +21,7 @@ use tonic::transport::Channel;
 use crate::command::finding::{Finding, Findings};
 use crate::command::run::random;
 use crate::config::Config;
+use crate::enrollment::Servers;
 
 /// How long the server gets for each step.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,11 +38,23 @@ pub(super) fn check(config: &Config, findings: &mut Findings) {
 
 async fn look(config: &Config, findings: &mut Findings) {
     let id = "server.reach";
-    let server = &config.server;
+    let (named, joining) = (config.server.clone(), config.joining.as_ref());
+    let known = Servers::known(&config.state_dir, named, joining);
+    let is_given = known.as_ref().map_or(true, Option::is_some);
+    // Of several addresses the first: an agent tries the others when it does not answer.
+    let server = match known.map(|known| known.and_then(|all| all.into_iter().next())) {
+        Ok(Some(server)) => Ok(server),
+        Ok(None) => Servers::usual(),
+        Err(error) => Err(error),
+    };
+    let server = match server {
+        Ok(server) => server,
+        Err(error) => return findings.node(Finding::differs(id, error.to_string())),
+    };
     let connect = timeout(PATIENCE, server.connect(|end| end.connect_timeout(PATIENCE))).await;
     let channel = match connect {
         Ok(Ok(channel)) => channel,
-        Ok(Err(error)) if !config.is_server_given => {
+        Ok(Err(error)) if !is_given => {
             let found = format!("none is configured, and {server}: {}", causes(&error));
             return findings.node(Finding::not_readable(id, found).advising(
                 "Name one with --server, or use the commands that need none: check, exec, record",
@@ -114,8 +127,7 @@ fn identity(config: &Config, shown: Result<[u8; 32], String>) -> Finding {
     let shown = match shown {
         Ok(shown) => shown,
         Err(why) => {
-            return Finding::differs(id, why)
-                .advising("Check that --server is a leasewatch server");
+            return Finding::differs(id, why).advising("Check that it is a leasewatch server");
         }
     };
     let path = config.state_dir.join(PINNED);

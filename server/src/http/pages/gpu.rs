@@ -30,12 +30,13 @@ use self::plan::Plan;
 use self::trace::Trace;
 use super::gpus::{self, NodeNow};
 use crate::http::Http;
+use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::store::gpu::{self, GpuRow};
 use crate::store::node::NodeRow;
 use crate::store::slot::{self, SlotRow};
-use crate::store::{Scope, StoreError, Tx, event, node, segment, tenant};
+use crate::store::{StoreError, Tx, event, segment, tenant};
 
 /// Events on the page.
 const EVENTS: usize = 100;
@@ -45,11 +46,16 @@ const EVENTS_COUNTED: u32 = 5_000;
 /// The node and the slot of the path.
 type At = Path<(String, String)>;
 
-pub(in crate::http) async fn html(State(http): State<Http>, at: At, visit: Visit) -> Response {
+pub(in crate::http) async fn html(
+    State(http): State<Http>,
+    at: At,
+    visit: Visit,
+    asker: Asker,
+) -> Response {
     let route = route(&at);
     let answer = async {
         let context = visit.checked(route.clone())?;
-        Ok::<_, Fault>(render(&view(&http, &at, &context).await?, &context)?)
+        Ok::<_, Fault>(render(&view(&http, &asker, &at, &context).await?, &context)?)
     };
     match answer.await {
         Ok(page) => Html(page).into_response(),
@@ -57,10 +63,15 @@ pub(in crate::http) async fn html(State(http): State<Http>, at: At, visit: Visit
     }
 }
 
-pub(in crate::http) async fn json(State(http): State<Http>, at: At, visit: Visit) -> Response {
+pub(in crate::http) async fn json(
+    State(http): State<Http>,
+    at: At,
+    visit: Visit,
+    asker: Asker,
+) -> Response {
     let answer = async {
         let context = visit.checked(route(&at))?;
-        view(&http, &at, &context).await
+        view(&http, &asker, &at, &context).await
     };
     match answer.await {
         Ok(view) => Json(view).into_response(),
@@ -72,12 +83,13 @@ pub(in crate::http) async fn readings_csv(
     State(http): State<Http>,
     at: At,
     visit: Visit,
+    asker: Asker,
     Query(form): Query<Form>,
 ) -> Response {
     let route = route(&at);
     let answer = async {
         let context = visit.checked(route.clone())?;
-        view(&http, &at, &context).await
+        view(&http, &asker, &at, &context).await
     };
     match answer.await {
         Ok(view) => {
@@ -113,13 +125,12 @@ fn route(Path((node, slot)): &At) -> Route {
     }
 }
 
-async fn view(http: &Http, at: &At, context: &Context) -> Result<GpuView, Fault> {
+async fn view(http: &Http, asker: &Asker, at: &At, context: &Context) -> Result<GpuView, Fault> {
     let Path((id, number)) = at;
     let id: NodeId = id.parse().map_err(|_| Fault::NotFound)?;
     let number = SlotNo(number.parse().map_err(|_| Fault::NotFound)?);
     let now = context.now;
-    let mut tx = http.db.begin(Scope::Operator).await?;
-    let row = node::by_public_id(&mut tx, id).await?.ok_or(Fault::NotFound)?;
+    let (mut tx, row) = asker.node(http, id).await?;
     let node = NodeNow::of(http, row);
     let gpus = gpus::of_node(&mut tx, http, &node, gpus::strip_hours(now), now).await?;
     let gpu = gpus.into_iter().find(|gpu| gpu.row.number == number.0).ok_or(Fault::NotFound)?;

@@ -20,10 +20,11 @@ use serde::Deserialize;
 
 use super::import_run;
 use crate::http::Http;
+use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
-use crate::intake::{LogKind, Order, UPLOADS_KEPT, cadence_ms};
-use crate::store::{Scope, tenant};
+use crate::intake::{LogKind, Order, UPLOADS_KEPT, Upload, cadence_ms};
+use crate::store::user::Role;
 use received::{Received, receive};
 
 /// The tenant of the simulated fleet, into which no log belongs.
@@ -40,13 +41,15 @@ const NAME_CHARACTERS_MAX: usize = 120;
 pub(in crate::http) async fn html(
     State(http): State<Http>,
     visit: Visit,
+    asker: Asker,
     again: Result<Query<Again>, QueryRejection>,
 ) -> Response {
     let answer = async {
         let context = visit.checked(Route::Import)?;
-        let tenants = tenants(&http).await?;
+        let tenants = tenants(&http, &asker).await?;
         let again = again.ok().and_then(|Query(again)| again.again);
         let before = again.and_then(|id| http.intake.find(&id));
+        let before = before.filter(|(upload, _)| may_see(&asker, upload));
         let entered = match before {
             Some((upload, _)) => entered(&upload.order),
             None => Entered {
@@ -57,7 +60,7 @@ pub(in crate::http) async fn html(
                 ..Entered::default()
             },
         };
-        form(&http, &context, (tenants, entered, Vec::new()))
+        form(&http, &asker, &context, (tenants, entered, Vec::new()))
     };
     match answer.await {
         Ok(page) => Html(page).into_response(),
@@ -75,17 +78,23 @@ pub(in crate::http) struct Again {
 pub(in crate::http) async fn send(
     State(http): State<Http>,
     visit: Visit,
+    asker: Asker,
     request: Request,
 ) -> Response {
-    match take(&http, &visit, request).await {
+    match take(&http, &visit, &asker, request).await {
         Ok(response) => response,
         Err(fault) => fault.page(&visit.at(Route::Import)),
     }
 }
 
-async fn take(http: &Http, visit: &Visit, request: Request) -> Result<Response, Fault> {
+async fn take(
+    http: &Http,
+    visit: &Visit,
+    asker: &Asker,
+    request: Request,
+) -> Result<Response, Fault> {
     let context = visit.checked(Route::Import)?;
-    let tenants = tenants(http).await?;
+    let tenants = tenants(http, asker).await?;
     let Received { entered, file, mut faults } = receive(&http.intake, request).await?;
     let order = order(&entered, &tenants, &mut faults);
     if file.is_none() && !faults.iter().any(|fault| fault.field == Field::File) {
@@ -107,16 +116,18 @@ async fn take(http: &Http, visit: &Visit, request: Request) -> Result<Response, 
         (_, true) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::UNPROCESSABLE_ENTITY,
     };
-    let page = form(http, &context, (tenants, entered, faults))?;
+    let page = form(http, asker, &context, (tenants, entered, faults))?;
     Ok((status, Html(page)).into_response())
 }
 
 fn form(
     http: &Http,
+    asker: &Asker,
     context: &Context,
     (tenants, entered, faults): (Vec<String>, Entered, Vec<FieldFault>),
 ) -> Result<String, Fault> {
-    let latest = http.intake.latest().into_iter().map(|(upload, before)| ImportLine {
+    let latest = http.intake.latest().into_iter().filter(|(upload, _)| may_see(asker, upload));
+    let latest = latest.map(|(upload, before)| ImportLine {
         state: import_run::state(&upload, before),
         id: upload.id,
         file: upload.order.file_name,
@@ -135,13 +146,16 @@ fn form(
     Ok(render(&view, context)?)
 }
 
-/// Slugs of the tenants that a log can be imported into.
-async fn tenants(http: &Http) -> Result<Vec<String>, Fault> {
-    let mut tx = http.db.begin(Scope::Operator).await?;
-    let tenants = tenant::list(&mut tx).await?;
-    tx.commit().await?;
+/// Slugs of the tenants that somebody can import a log into.
+async fn tenants(http: &Http, asker: &Asker) -> Result<Vec<String>, Fault> {
+    let tenants = asker.tenants(http, Role::Admin).await?;
     let slugs = tenants.into_iter().map(|tenant| tenant.slug.to_string());
     Ok(slugs.filter(|slug| slug != DEMO).collect())
+}
+
+/// True for imports into a tenant that somebody may change.
+pub(super) fn may_see(asker: &Asker, upload: &Upload) -> bool {
+    asker.may(&upload.order.tenant, Role::Admin)
 }
 
 /// What was typed to ask for this.

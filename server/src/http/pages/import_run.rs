@@ -8,7 +8,9 @@ use leasewatch_web::pages::import_run::{
 };
 use leasewatch_web::path::Route;
 
+use super::import::may_see;
 use crate::http::Http;
+use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::intake::{Failure, ImportReport, Problems, State, Step, Upload};
@@ -16,12 +18,13 @@ use crate::intake::{Failure, ImportReport, Problems, State, Step, Upload};
 pub(in crate::http) async fn html(
     HttpState(http): HttpState<Http>,
     visit: Visit,
+    asker: Asker,
     Path(id): Path<String>,
 ) -> Response {
     let route = Route::ImportRun(id.clone());
     let answer = || {
         let context = visit.checked(route.clone())?;
-        Ok::<_, Fault>(render(&view(&http, &id)?, &context)?)
+        Ok::<_, Fault>(render(&view(&http, &asker, &id)?, &context)?)
     };
     match answer() {
         Ok(page) => Html(page).into_response(),
@@ -32,17 +35,19 @@ pub(in crate::http) async fn html(
 pub(in crate::http) async fn json(
     HttpState(http): HttpState<Http>,
     visit: Visit,
+    asker: Asker,
     Path(id): Path<String>,
 ) -> Response {
     let checked = visit.checked(Route::ImportRun(id.clone()));
-    match checked.and_then(|_| view(&http, &id)) {
+    match checked.and_then(|_| view(&http, &asker, &id)) {
         Ok(view) => Json(view).into_response(),
         Err(fault) => fault.problem(),
     }
 }
 
-fn view(http: &Http, id: &str) -> Result<ImportRunView, Fault> {
-    let (upload, before) = http.intake.find(id).ok_or(Fault::NotFound)?;
+fn view(http: &Http, asker: &Asker, id: &str) -> Result<ImportRunView, Fault> {
+    let found = http.intake.find(id).filter(|(upload, _)| may_see(asker, upload));
+    let (upload, before) = found.ok_or(Fault::NotFound)?;
     let state = state(&upload, before);
     let order = upload.order;
     Ok(ImportRunView {

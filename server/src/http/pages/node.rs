@@ -13,10 +13,11 @@ use leasewatch_web::path::{self, Route};
 
 use super::gpus::{self, NodeNow};
 use crate::http::Http;
+use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::store::chain::{self, StartRow};
-use crate::store::{Scope, Tx, event, node, segment, tenant};
+use crate::store::{Tx, event, segment, tenant};
 
 /// Events on the page.
 const EVENTS: usize = 100;
@@ -29,10 +30,11 @@ pub(in crate::http) async fn html(
     State(http): State<Http>,
     Path(id): Path<String>,
     visit: Visit,
+    asker: Asker,
 ) -> Response {
     let answer = async {
         let context = visit.checked(Route::Node(id.clone()))?;
-        Ok::<_, Fault>(render(&view(&http, &id, &context).await?, &context)?)
+        Ok::<_, Fault>(render(&view(&http, &asker, &id, &context).await?, &context)?)
     };
     match answer.await {
         Ok(page) => Html(page).into_response(),
@@ -44,10 +46,11 @@ pub(in crate::http) async fn json(
     State(http): State<Http>,
     Path(id): Path<String>,
     visit: Visit,
+    asker: Asker,
 ) -> Response {
     let answer = async {
         let context = visit.checked(Route::Node(id.clone()))?;
-        view(&http, &id, &context).await
+        view(&http, &asker, &id, &context).await
     };
     match answer.await {
         Ok(view) => Json(view).into_response(),
@@ -55,11 +58,10 @@ pub(in crate::http) async fn json(
     }
 }
 
-async fn view(http: &Http, id: &str, context: &Context) -> Result<NodeView, Fault> {
+async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result<NodeView, Fault> {
     let id: NodeId = id.parse().map_err(|_| Fault::NotFound)?;
     let now = context.now;
-    let mut tx = http.db.begin(Scope::Operator).await?;
-    let row = node::by_public_id(&mut tx, id).await?.ok_or(Fault::NotFound)?;
+    let (mut tx, row) = asker.node(http, id).await?;
     // A record that ended is shown from its last week; "the last seven days" of it are empty.
     let latest = row.retired_at.map_or(now, |end| end.plus_ms(-1));
     let chosen = context.here.state.week.as_deref();

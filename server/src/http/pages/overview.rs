@@ -17,19 +17,24 @@ use leasewatch_web::path::Route;
 
 use super::gpus::{self, GpuHours, NodeNow};
 use crate::http::Http;
+use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
-use crate::store::{Scope, StoreError, Tx, event, node};
+use crate::store::{StoreError, Tx, event, node};
 
 /// The latest XIDs of a node that are counted; a storm shows at least as many.
 const EVENTS: u32 = 1_000;
 /// Below this coverage of the last 24 hours a node asks for attention, in percent.
 const LOW_COVERAGE_PCT: i64 = 80;
 
-pub(in crate::http) async fn html(State(http): State<Http>, visit: Visit) -> Response {
+pub(in crate::http) async fn html(
+    State(http): State<Http>,
+    visit: Visit,
+    asker: Asker,
+) -> Response {
     let answer = async {
         let context = visit.checked(Route::Overview)?;
-        Ok::<_, Fault>(render(&view(&http, context.now).await?, &context)?)
+        Ok::<_, Fault>(render(&view(&http, &asker, context.now).await?, &context)?)
     };
     match answer.await {
         Ok(page) => Html(page).into_response(),
@@ -37,10 +42,14 @@ pub(in crate::http) async fn html(State(http): State<Http>, visit: Visit) -> Res
     }
 }
 
-pub(in crate::http) async fn json(State(http): State<Http>, visit: Visit) -> Response {
+pub(in crate::http) async fn json(
+    State(http): State<Http>,
+    visit: Visit,
+    asker: Asker,
+) -> Response {
     let answer = async {
         let context = visit.checked(Route::Overview)?;
-        Ok::<_, Fault>(view(&http, context.now).await?)
+        Ok::<_, Fault>(view(&http, &asker, context.now).await?)
     };
     match answer.await {
         Ok(view) => Json(view).into_response(),
@@ -48,28 +57,37 @@ pub(in crate::http) async fn json(State(http): State<Http>, visit: Visit) -> Res
     }
 }
 
-/// Builds the view at `now`.
-pub(in crate::http) async fn view(http: &Http, now: Timestamp) -> Result<OverviewView, StoreError> {
-    let mut tx = http.db.begin(Scope::Operator).await?;
-    let mut lanes: BTreeMap<String, BTreeMap<String, Vec<NodeLane>>> = BTreeMap::new();
+/// Nodes by tenant and provider.
+type Lanes = BTreeMap<String, BTreeMap<String, Vec<NodeLane>>>;
+
+/// Builds the view of what somebody may see at `now`.
+pub(in crate::http) async fn view(
+    http: &Http,
+    asker: &Asker,
+    now: Timestamp,
+) -> Result<OverviewView, StoreError> {
+    let mut lanes = Lanes::new();
     let mut attention = Vec::new();
     let mut fleet = Sums::default();
-    for row in node::list(&mut tx).await? {
-        let node = NodeNow::of(http, row);
-        let day = gpus::strip_hours(now);
-        let mut gpus = gpus::of_node(&mut tx, http, &node, day, now).await?;
-        // Everything here counts whole GPUs: a slice's time is that of its GPU.
-        gpus.retain(|gpu| gpu.row.partition.is_none());
-        fleet.add(&node, &gpus);
-        attend(&mut tx, &node, &gpus, now, &mut attention).await?;
-        let providers = lanes.entry(node.row.tenant.to_string()).or_default();
-        providers.entry(node.row.provider.to_string()).or_default().push(NodeLane {
-            name: node.name(),
-            status: node.status(now),
-            gpus: gpus.into_iter().map(|gpu| gpu.row).collect(),
-        });
+    for scope in asker.scopes() {
+        let mut tx = http.db.begin(scope).await?;
+        for row in node::list(&mut tx).await? {
+            let node = NodeNow::of(http, row);
+            let day = gpus::strip_hours(now);
+            let mut gpus = gpus::of_node(&mut tx, http, &node, day, now).await?;
+            // Everything here counts whole GPUs: a slice's time is that of its GPU.
+            gpus.retain(|gpu| gpu.row.partition.is_none());
+            fleet.add(&node, &gpus);
+            attend(&mut tx, &node, &gpus, now, &mut attention).await?;
+            let providers = lanes.entry(node.row.tenant.to_string()).or_default();
+            providers.entry(node.row.provider.to_string()).or_default().push(NodeLane {
+                name: node.name(),
+                status: node.status(now),
+                gpus: gpus.into_iter().map(|gpu| gpu.row).collect(),
+            });
+        }
+        tx.commit().await?;
     }
-    tx.commit().await?;
     attention.sort_by_key(urgency);
     let providers = |providers: BTreeMap<String, Vec<NodeLane>>| {
         providers.into_iter().map(|(provider, nodes)| ProviderLane { provider, nodes }).collect()
@@ -88,9 +106,9 @@ pub(in crate::http) async fn view(http: &Http, now: Timestamp) -> Result<Overvie
 fn setup(http: &Http) -> Setup {
     let address = &http.address;
     Setup {
-        agent_command: format!("leasewatch-agent run --server http://{address} --name my-node"),
+        agent_command: format!("leasewatch-agent run --server {address} --name my-node"),
         import_command: format!(
-            "leasewatch-server import nvidia-smi FILE --node my-node --server http://{address}"
+            "leasewatch-server import nvidia-smi FILE --node my-node --server {address}"
         ),
     }
 }

@@ -4,7 +4,7 @@ use leasewatch_core::evidence::chain::{
     ClockSource, ClockState, DropReason, HeadDraft, SealedSegment, seal,
 };
 use leasewatch_core::evidence::spool::{FileHeader, encode_drop, encode_segment};
-use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId};
+use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, Slug};
 use leasewatch_core::segment::{Block, Event, EventKind, EventsBlock};
 use leasewatch_core::time::Timestamp;
 

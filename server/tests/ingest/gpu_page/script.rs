@@ -11,7 +11,7 @@ use leasewatch_core::segment::{
     UtilizationTrack,
 };
 use leasewatch_core::time::{Period, Timestamp};
-use leasewatch_server::http::{self, Http};
+use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
 use leasewatch_server::jobs::{Jobs, close_hours};
 use serde_json::Value;
@@ -113,8 +113,10 @@ impl Played {
             db: self.rig.database.db.clone(),
             live: self.rig.live.clone(),
             clock: self.rig.clock.clone(),
-            address: "127.0.0.1:7443".to_owned(),
+            address: "http://127.0.0.1:7443".to_owned(),
             intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
+            entrance: Entrance::default(),
+            issuer: crate::rig::issuer(&self.rig.database.db, &self.rig.clock),
         };
         let path = format!("/nodes/{}/gpus/{file}?{query}", self.agent.id());
         let request = Request::get(path).body(Body::empty()).unwrap();

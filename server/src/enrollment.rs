@@ -1,0 +1,135 @@
+//! Letting nodes in: makes join strings, for pages, the command line and the import of logs.
+//!
+//! A join string holds a secret of 24 random bytes; the database keeps its hash and what it is
+//! good for. Not here: redeeming one (`store::enrollment`, in the transaction that makes the node),
+//! and who may ask for one.
+
+pub mod command;
+
+use leasewatch_core::id::{Slug, clean_text};
+use leasewatch_core::join::{JoinAddress, JoinError, JoinString, JoinToken, TlsTrust};
+use leasewatch_core::time::{DAY_MS, Timestamp};
+
+use crate::clock::Clock;
+use crate::store::enrollment::{self, NewToken};
+use crate::store::{Db, Scope, StoreError, provider, tenant};
+
+pub use crate::store::enrollment::{TokenKey, TokenKind};
+
+/// How long a token for one node is good unless somebody says otherwise.
+pub const SINGLE_MS: i64 = 15 * 60_000;
+/// How long a token for a fleet is good unless somebody says otherwise.
+pub const FLEET_MS: i64 = 30 * DAY_MS;
+/// The longest time for either.
+pub const VALID_MS_MAX: i64 = 366 * DAY_MS;
+/// The most nodes of one token.
+pub const CEILING_MAX: u32 = 100_000;
+const CREATOR_CHARS: usize = 120;
+
+/// Makes join strings of one server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Issuer {
+    /// Where tokens are kept.
+    pub db: Db,
+    /// Time.
+    pub clock: Clock,
+    /// The server's identity key.
+    pub identity_key: [u8; 32],
+    /// How its certificate is known.
+    pub trust: TlsTrust,
+    /// Where nodes reach it, in the order in which to try.
+    pub addresses: Vec<JoinAddress>,
+}
+
+/// A join string that is wanted.
+#[derive(Debug, Clone, Copy)]
+pub struct Order<'a> {
+    /// The tenant of the nodes; made if there is none.
+    pub tenant: &'a Slug,
+    /// Who supplies them; made if there is none.
+    pub provider: &'a Slug,
+    /// How many nodes it is for.
+    pub kind: TokenKind,
+    /// For how long from now.
+    pub valid_ms: i64,
+    /// Who asks, for people.
+    pub created_by: &'a str,
+}
+
+/// A join string that was made.
+#[derive(Debug, Clone)]
+pub struct Issued {
+    /// The string; it is shown once and kept nowhere.
+    pub join: JoinString,
+    /// To name its token by.
+    pub key: TokenKey,
+    /// Good until here.
+    pub expires_at: Timestamp,
+}
+
+/// Why there is no join string.
+#[derive(Debug, thiserror::Error)]
+pub enum IssueError {
+    /// For no time, or too long.
+    #[error("a join token is good for a minute to 366 days")]
+    Validity,
+    /// For no node, or too many.
+    #[error("a join token of a fleet is for 1 to {CEILING_MAX} nodes")]
+    Ceiling,
+    /// The system gave no random bytes.
+    #[error("no random bytes for a join token")]
+    Random,
+    /// Its parts make none.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// It could not be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Issuer {
+    /// Makes a join string.
+    ///
+    /// # Errors
+    /// [`IssueError`]; then nothing is stored.
+    pub async fn issue(&self, order: Order<'_>) -> Result<Issued, IssueError> {
+        if !(60_000..=VALID_MS_MAX).contains(&order.valid_ms) {
+            return Err(IssueError::Validity);
+        }
+        if matches!(order.kind, TokenKind::Fleet(ceiling) if !(1..=CEILING_MAX).contains(&ceiling))
+        {
+            return Err(IssueError::Ceiling);
+        }
+        let mut token = JoinToken([0; JoinToken::BYTES]);
+        getrandom::fill(&mut token.0).map_err(|_| IssueError::Random)?;
+        let hash = token.hash();
+        let join = JoinString::new(self.addresses.clone(), self.identity_key, self.trust, token)?;
+        let now = self.clock.now();
+        let expires_at = now.plus_ms(order.valid_ms);
+        let mut tx = self.db.begin(Scope::Ingest).await?;
+        let tenant = tenant::ensure(&mut tx, order.tenant, order.tenant.as_str()).await?;
+        let provider = provider::ensure(&mut tx, order.provider, order.provider.as_str()).await?;
+        let new = NewToken {
+            tenant: tenant.key,
+            provider: provider.key,
+            kind: order.kind,
+            hash,
+            created_by: &clean_text(order.created_by, CREATOR_CHARS),
+            at: now,
+            expires_at,
+        };
+        let key = enrollment::create_token(&mut tx, &new).await?;
+        tx.commit().await?;
+        Ok(Issued { join, key, expires_at })
+    }
+
+    /// Removes a token that nobody joined with, as if it had never been made.
+    ///
+    /// # Errors
+    /// [`StoreError`] of the database.
+    pub async fn forget_unused(&self, key: TokenKey) -> Result<(), StoreError> {
+        let mut tx = self.db.begin(Scope::Ingest).await?;
+        enrollment::forget_unused_token(&mut tx, key).await?;
+        tx.commit().await
+    }
+}

@@ -1,0 +1,71 @@
+//! Small forms: read whole, bounded, and with no field that was not asked for.
+
+use axum::body::to_bytes;
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use leasewatch_web::path;
+
+use super::error::Fault;
+
+/// Bytes of a form.
+const BYTES_MAX: usize = 16 * 1_024;
+
+/// The fields of a form.
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Reads a form that may hold these fields, each once.
+    ///
+    /// # Errors
+    /// [`Fault::TooLarge`]; [`Fault::BadRequest`] with the name of a field that is unknown or comes
+    /// twice, or `content-type`.
+    pub(crate) async fn read(request: Request, known: &[&str]) -> Result<(Parts, Self), Fault> {
+        let (parts, body) = request.into_parts();
+        let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
+        if kind != Some("application/x-www-form-urlencoded") {
+            return Err(Fault::BadRequest("content-type".to_owned()));
+        }
+        let bytes = to_bytes(body, BYTES_MAX).await.map_err(|_| Fault::TooLarge)?;
+        Ok((parts, Self::parse(&String::from_utf8_lossy(&bytes), known)?))
+    }
+
+    fn parse(text: &str, known: &[&str]) -> Result<Self, Fault> {
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for (name, value) in path::pairs(text) {
+            let is_twice = fields.iter().any(|(other, _)| *other == name);
+            if is_twice || !known.contains(&name.as_str()) {
+                return Err(Fault::BadRequest(name.chars().take(40).collect()));
+            }
+            fields.push((name, value));
+        }
+        Ok(Self(fields))
+    }
+
+    /// A field's value; empty when it was not sent.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        let found = self.0.iter().find(|(key, _)| key == name);
+        found.map_or("", |(_, value)| value.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_that_was_not_asked_for_or_comes_twice_is_refused_by_its_name() {
+        let fault = |text: &str| match Fields::parse(text, &["name", "password"]) {
+            Err(Fault::BadRequest(name)) => name,
+            _ => panic!("{text} was taken"),
+        };
+        assert_eq!(fault("name=a&password=b&role=admin"), "role");
+        assert_eq!(fault("name=a&name=b"), "name");
+        assert_eq!(fault(&"x".repeat(100)).len(), 40);
+        let fields = Fields::parse("name=%E5%90%8D+a&password=%26%3D&", &["name", "password"]);
+        let fields = fields.ok().unwrap();
+        assert_eq!((fields.get("name"), fields.get("password")), ("名 a", "&="));
+        assert_eq!(fields.get("other"), "");
+    }
+}

@@ -1,0 +1,253 @@
+//! How nodes join: join strings are made here, listed, and taken back.
+
+use axum::extract::{Path, Request, State};
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use leasewatch_core::id::Slug;
+use leasewatch_core::time::{DAY_MS, Timestamp};
+use leasewatch_web::context::Context;
+use leasewatch_web::pages::enroll::{
+    EnrollFault, EnrollTokenView, EnrollView, Entered, JoinedNode, MadeString, TokenLine,
+    TokenState, VALID, render, render_token,
+};
+use leasewatch_web::path::{Route, pattern};
+
+use super::gpus::NodeNow;
+use crate::enrollment::{CEILING_MAX, Issued, Order, TokenKey, TokenKind};
+use crate::http::Http;
+use crate::http::asking::Asker;
+use crate::http::error::Fault;
+use crate::http::form::Fields;
+use crate::http::visit::Visit;
+use crate::store::enrollment::{self, TokenRow};
+use crate::store::user::Role;
+use crate::store::{Scope, StoreError, Tx, gpu, node};
+
+/// Milliseconds of each of [`VALID`].
+const VALID_MS: [i64; VALID.len()] =
+    [15 * 60_000, 3_600_000, DAY_MS, 7 * DAY_MS, 30 * DAY_MS, 90 * DAY_MS];
+
+pub(in crate::http) async fn html(
+    State(http): State<Http>,
+    visit: Visit,
+    asker: Asker,
+) -> Response {
+    let answer = async {
+        let context = visit.checked(Route::Enroll)?;
+        page(&http, &asker, &context, Beside::default()).await
+    };
+    finish(answer.await, &visit, Route::Enroll)
+}
+
+/// What the page shows beside what the store knows.
+#[derive(Default)]
+struct Beside {
+    entered: Entered,
+    fault: Option<EnrollFault>,
+    made: Option<MadeString>,
+}
+
+fn finish(answer: Result<Response, Fault>, visit: &Visit, route: Route) -> Response {
+    answer.unwrap_or_else(|fault| fault.page(&visit.at(route)))
+}
+
+async fn page(
+    http: &Http,
+    asker: &Asker,
+    context: &Context,
+    beside: Beside,
+) -> Result<Response, Fault> {
+    let mut tokens = Vec::new();
+    for scope in asker.scopes() {
+        let mut tx = http.db.begin(scope).await?;
+        tokens.extend(enrollment::tokens(&mut tx).await?);
+        tx.commit().await?;
+    }
+    let tokens = tokens.into_iter().filter(|token| asker.may(&token.tenant, Role::Admin));
+    let tenants = asker.tenants(http, Role::Admin).await?;
+    let view = EnrollView {
+        tenants: tenants.into_iter().map(|tenant| tenant.slug.to_string()).collect(),
+        entered: beside.entered,
+        fault: beside.fault,
+        made: beside.made,
+        tokens: tokens.map(|token| line(&token, asker, context.now)).collect(),
+    };
+    Ok(Html(render(&view, context)?).into_response())
+}
+
+fn line(token: &TokenRow, asker: &Asker, now: Timestamp) -> TokenLine {
+    let node_ceiling = match token.kind {
+        TokenKind::Single => 1,
+        TokenKind::Fleet(ceiling) => i64::from(ceiling),
+    };
+    let joins = i64::from(token.joins);
+    let state = if token.revoked_at.is_some() {
+        TokenState::Revoked
+    } else if joins >= node_ceiling {
+        TokenState::Used
+    } else if token.expires_at <= now {
+        TokenState::Expired
+    } else {
+        TokenState::Good
+    };
+    TokenLine {
+        number: token.key.number(),
+        tenant: token.tenant.to_string(),
+        provider: token.provider.to_string(),
+        node_ceiling,
+        joins,
+        created_by: token.created_by.clone(),
+        created_at: token.created_at,
+        expires_at: token.expires_at,
+        state,
+        may_revoke: state == TokenState::Good && asker.may(&token.tenant, Role::Admin),
+    }
+}
+
+pub(in crate::http) async fn make(
+    State(http): State<Http>,
+    visit: Visit,
+    asker: Asker,
+    request: Request,
+) -> Response {
+    let answer = async {
+        let context = visit.at(Route::Enroll);
+        let known = ["tenant", "provider", "nodes", "valid"];
+        let (_, fields) = Fields::read(request, &known).await?;
+        let entered = Entered {
+            tenant: fields.get("tenant").to_owned(),
+            provider: fields.get("provider").to_owned(),
+            nodes: fields.get("nodes").to_owned(),
+            valid: fields.get("valid").to_owned(),
+        };
+        let tenant = Slug::new(&entered.tenant).map_err(|_| Fault::NotFound)?;
+        // Not there and not yours are one answer.
+        asker.tenant(&http, tenant.as_str(), Role::Admin).await?;
+        let mut beside = Beside::default();
+        match wanted(&entered) {
+            Ok(wanted) => {
+                let issued = issue(&http, &asker, &tenant, &wanted).await?;
+                beside.made = Some(shown(&issued, &tenant, wanted.kind));
+            }
+            Err(fault) => beside.fault = Some(fault),
+        }
+        beside.entered = entered;
+        page(&http, &asker, &context, beside).await
+    };
+    finish(answer.await, &visit, Route::Enroll)
+}
+
+/// What the form asks for.
+struct Wanted {
+    provider: Slug,
+    kind: TokenKind,
+    valid_ms: i64,
+}
+
+fn wanted(entered: &Entered) -> Result<Wanted, EnrollFault> {
+    let provider = Slug::new(&entered.provider).map_err(|_| EnrollFault::Provider)?;
+    let kind = match entered.nodes.parse() {
+        Ok(1_u32) => TokenKind::Single,
+        Ok(nodes) if (2..=CEILING_MAX).contains(&nodes) => TokenKind::Fleet(nodes),
+        _ => return Err(EnrollFault::Nodes),
+    };
+    let place = VALID.iter().position(|time| *time == entered.valid);
+    let valid_ms = place.map(|place| VALID_MS[place]).ok_or(EnrollFault::Valid)?;
+    Ok(Wanted { provider, kind, valid_ms })
+}
+
+async fn issue(
+    http: &Http,
+    asker: &Asker,
+    tenant: &Slug,
+    wanted: &Wanted,
+) -> Result<Issued, Fault> {
+    let created_by = asker.row().map_or("a page", |user| user.name.as_str());
+    let Wanted { provider, kind, valid_ms } = wanted;
+    let order = Order { tenant, provider, kind: *kind, valid_ms: *valid_ms, created_by };
+    Ok(http.issuer.issue(order).await?)
+}
+
+fn shown(issued: &Issued, tenant: &Slug, kind: TokenKind) -> MadeString {
+    MadeString {
+        text: issued.join.to_secret_text(),
+        tenant: tenant.to_string(),
+        number: issued.key.number(),
+        node_ceiling: match kind {
+            TokenKind::Single => 1,
+            TokenKind::Fleet(ceiling) => ceiling.into(),
+        },
+        expires_at: issued.expires_at,
+    }
+}
+
+pub(in crate::http) async fn revoke(
+    State(http): State<Http>,
+    visit: Visit,
+    asker: Asker,
+    request: Request,
+) -> Response {
+    let answer = async {
+        let (_, fields) = Fields::read(request, &["tenant", "token"]).await?;
+        let number = fields.get("token").parse().map_err(|_| Fault::NotFound)?;
+        let tenant = asker.tenant(&http, fields.get("tenant"), Role::Admin).await?;
+        let mut tx = http.db.begin(Scope::Ingest).await?;
+        let key = TokenKey::new(tenant, number);
+        if !enrollment::revoke_token(&mut tx, key, http.clock.now()).await? {
+            return Err(Fault::NotFound);
+        }
+        tx.commit().await?;
+        Ok(Redirect::to(pattern::ENROLL).into_response())
+    };
+    finish(answer.await, &visit, Route::Enroll)
+}
+
+pub(in crate::http) async fn token(
+    State(http): State<Http>,
+    visit: Visit,
+    asker: Asker,
+    Path((tenant, token)): Path<(String, i32)>,
+) -> Response {
+    let route = Route::EnrollToken { tenant: tenant.clone(), token };
+    let answer = async {
+        let context = visit.checked(route.clone())?;
+        let key = asker.tenant(&http, &tenant, Role::Admin).await?;
+        let mut tx = http.db.begin(Scope::Tenant(key)).await?;
+        let view = token_view(&mut tx, (&http, &asker), TokenKey::new(key, token), context.now);
+        let view = view.await?.ok_or(Fault::NotFound)?;
+        tx.commit().await?;
+        Ok(Html(render_token(&view, &context)?).into_response())
+    };
+    finish(answer.await, &visit, route)
+}
+
+async fn token_view(
+    tx: &mut Tx,
+    (http, asker): (&Http, &Asker),
+    key: TokenKey,
+    now: Timestamp,
+) -> Result<Option<EnrollTokenView>, StoreError> {
+    let found = enrollment::tokens(tx).await?.into_iter().find(|token| token.key == key);
+    let Some(found) = found else { return Ok(None) };
+    let mut joined = Vec::new();
+    for join in enrollment::joins(tx, key).await? {
+        let Some(row) = node::by_public_id(tx, join.node).await? else { continue };
+        let mut gpus: Vec<(String, i64)> = Vec::new();
+        let whole = |gpu: &gpu::GpuRow| gpu.partition.is_none();
+        for gpu in gpu::of_node(tx, row.key).await?.into_iter().filter(whole) {
+            let name = gpu.name.unwrap_or_else(|| gpu.uuid.to_string());
+            match gpus.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, count)) => *count += 1,
+                None => gpus.push((name, 1)),
+            }
+        }
+        let node = NodeNow::of(http, row);
+        joined.push(JoinedNode {
+            name: node.name(),
+            status: node.status(now),
+            joined_at: join.joined_at,
+            has_replaced: join.has_replaced,
+            gpus,
+        });
+    }
+    Ok(Some(EnrollTokenView { token: line(&found, asker, now), joined }))
+}

@@ -1,0 +1,56 @@
+//! Route patterns for the router; `{node}` is a node's id.
+
+/// The overview.
+pub const OVERVIEW: &str = "/";
+/// The overview's view struct.
+pub const OVERVIEW_JSON: &str = "/overview.json";
+/// A node.
+pub const NODE: &str = "/nodes/{node}";
+/// A node's view struct.
+pub const NODE_JSON: &str = "/nodes/{node}/node.json";
+/// A GPU of a node; `{slot}` is its number there.
+pub const GPU: &str = "/nodes/{node}/gpus/{slot}";
+/// A GPU's view struct.
+pub const GPU_JSON: &str = "/nodes/{node}/gpus/{slot}/gpu.json";
+/// The series of a GPU's page as CSV; the query is the page's.
+pub const READINGS_CSV: &str = "/nodes/{node}/gpus/{slot}/readings.csv";
+/// The form that uploads an old log, and where it is sent.
+pub const IMPORT: &str = "/import";
+/// One import.
+pub const IMPORT_RUN: &str = "/imports/{import}";
+/// An import's view struct.
+pub const IMPORT_RUN_JSON: &str = "/imports/{import}/import.json";
+/// Hour records as CSV; query `from`, `to` (local dates, both inside), `tz`, `node`, `bom`.
+pub const HOURS_CSV: &str = "/hours.csv";
+/// Live values as server-sent events; query `lang`.
+pub const LIVE: &str = "/live.sse";
+/// Where somebody says who they are, and where that is sent.
+pub const SIGN_IN: &str = "/sign-in";
+/// Where a session is ended.
+pub const SIGN_OUT: &str = "/sign-out";
+/// An address that works once; `{secret}` is its secret.
+pub const LINK: &str = "/link/{secret}";
+/// A user's own page.
+pub const ACCOUNT: &str = "/account";
+/// Where a new password is sent.
+pub const ACCOUNT_PASSWORD: &str = "/account/password";
+/// Where a language is chosen.
+pub const ACCOUNT_LANGUAGE: &str = "/account/language";
+/// Where a session of one's own is ended.
+pub const ACCOUNT_SESSION: &str = "/account/session";
+/// Where a token is made.
+pub const ACCOUNT_TOKEN: &str = "/account/token";
+/// Where a token is revoked.
+pub const ACCOUNT_TOKEN_REVOKE: &str = "/account/token/revoke";
+/// Who there is, and where one of them is changed.
+pub const USERS: &str = "/settings/users";
+/// Where an invitation is made.
+pub const USERS_INVITE: &str = "/settings/users/invite";
+/// Where join strings are made.
+pub const ENROLL: &str = "/enroll";
+/// Who joined with a token; `{tenant}` is a public name, `{token}` a number.
+pub const ENROLL_TOKEN: &str = "/enroll/{tenant}/{token}";
+/// Where a token is taken back.
+pub const ENROLL_REVOKE: &str = "/enroll/revoke";
+/// A file of [`crate::assets`].
+pub const ASSET: &str = "/assets/{file}";
