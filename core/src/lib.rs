@@ -12,6 +12,8 @@ pub mod time;
 
 pub mod sample;
 
+pub mod log_fault;
+
 pub mod evidence;
 pub mod segment;
 
