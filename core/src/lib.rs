@@ -13,6 +13,8 @@ pub mod time;
 pub mod join;
 pub mod sample;
 
+pub mod log_fault;
+
 pub mod evidence;
 pub mod segment;
 

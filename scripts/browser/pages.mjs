@@ -274,6 +274,7 @@ async function upload(browser, language, javaScriptEnabled) {
   expect(where, facts[0] === String(rows) && facts[3] === '1', `the report says ${facts}`);
   const line = await page.locator('.imports tbody tr').first().textContent();
   expect(where, line.includes(String(rows + 1)) && line.includes('+------+'), `a bad line says ${line}`);
+  expect(where, /[\u4e00-\u9fff]/.test(line) === language.startsWith('zh'), `a bad line of ${language} says ${line}`);
   if (folder) await page.screenshot({ path: `${folder}/import-run-${language}.png`, fullPage: true });
   await page.locator('main a.button').first().click();
   await judge(page, `${where}, its node`, language);

@@ -28,6 +28,7 @@ pub mod xml;
 use std::path::PathBuf;
 
 use leasewatch_core::id::{IdError, Slug};
+use leasewatch_core::log_fault::ForeignOutput;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp, Zone};
 use leasewatch_proto::channel::ServerAddress;
 
@@ -93,7 +94,7 @@ pub enum LogError {
     #[error("this is {found}, which cannot be imported like this. Use\n  {instead}")]
     OtherTool {
         /// What it looks like.
-        found: &'static str,
+        found: ForeignOutput,
         /// The command to use.
         instead: &'static str,
     },

@@ -7,6 +7,8 @@ mod catalogue;
 mod contrast;
 #[path = "pages/hostile.rs"]
 mod hostile;
+#[path = "pages/line_faults.rs"]
+mod line_faults;
 #[path = "pages/markup.rs"]
 mod markup;
 #[path = "pages/snapshots.rs"]

@@ -1,5 +1,6 @@
 //! One reading for each metric of a row.
 
+use leasewatch_core::log_fault::LineFault;
 use leasewatch_core::sample::{Metric, Reading};
 
 use super::log::Gatherer;
@@ -37,8 +38,7 @@ impl Chosen {
                 readings.push((metric, reading.rounded_to(metric.resolution())));
             } else {
                 let number = reading.number().unwrap_or_default();
-                let what = format!("{metric} of {number} cannot be: only this cell is left out");
-                gatherer.problem(line, &what);
+                gatherer.problem(line, LineFault::Impossible { metric, number });
             }
         }
         readings

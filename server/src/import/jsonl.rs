@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use leasewatch_core::log_fault::{LineFault, LogText};
 use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::time::{LocalInstants, Timestamp};
 use serde_json::{Map, Value};
@@ -33,24 +34,29 @@ pub fn parse(text: &str, reader: Reader<'_>) -> Result<ImportLog, LogError> {
     for line in text::lines(text, reader) {
         match object(line.text) {
             Ok(object) => {
-                if let Err(what) = sample(&mut gatherer, line.number, &object, reader) {
-                    gatherer.problem(line.number, &what);
+                if let Err(fault) = sample(&mut gatherer, line.number, &object, reader) {
+                    gatherer.problem(line.number, fault);
                 }
             }
-            Err(what) => gatherer.problem(line.number, &what),
+            Err(fault) => gatherer.problem(line.number, fault),
         }
     }
     gatherer.finish().map_err(|_| LogError::GpusNotNamed)
 }
 
-fn object(line: &str) -> Result<Map<String, Value>, String> {
+fn object(line: &str) -> Result<Map<String, Value>, LineFault> {
+    let text = || LogText::quote(line);
     if line.contains('\u{fffd}') {
-        return Err(format!("bytes that are not text: {}", cut(line)));
+        return Err(LineFault::NotText { text: text() });
     }
     match serde_json::from_str(line) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) => Err(format!("it is no JSON object: {}", cut(line))),
-        Err(error) => Err(format!("{error}: {}", cut(line))),
+        Ok(_) => Err(LineFault::NoJsonObject { text: text() }),
+        Err(error) => Err(LineFault::NoJson {
+            said: LogText::quote(&error.to_string()),
+            byte: error.column(),
+            text: text(),
+        }),
     }
 }
 
@@ -60,9 +66,11 @@ fn sample(
     line: usize,
     object: &Map<String, Value>,
     reader: Reader<'_>,
-) -> Result<(), String> {
-    let time = TIME_KEYS.iter().find_map(|key| object.get(*key)).ok_or("the object has no time")?;
-    let at = instant(time, reader).ok_or_else(|| format!("`{time}` is not a time"))?;
+) -> Result<(), LineFault> {
+    let time =
+        TIME_KEYS.iter().find_map(|key| object.get(*key)).ok_or(LineFault::ObjectWithoutTime)?;
+    let no_time = || LineFault::NotATime { text: LogText::quote(&time.to_string()) };
+    let at = instant(time, reader).ok_or_else(no_time)?;
     let mut values: BTreeMap<u32, Vec<(&str, &Value)>> = BTreeMap::new();
     for (key, value) in object.iter().filter(|(key, _)| !TIME_KEYS.contains(&key.as_str())) {
         let of_gpu = key.rsplit_once(':').and_then(|(name, i)| Some((name, i.parse().ok()?)));
@@ -76,35 +84,36 @@ fn sample(
     }
     let mut found = false;
     for (index, values) in values {
-        match row(gatherer, line, &values) {
+        match row(gatherer, line, (index, &values)) {
             Ok(None) => {}
             Ok(Some(draft)) => {
                 found = true;
                 let identity = Identity { index: Some(index.to_string()), ..Identity::default() };
                 gatherer.row(line, Draft { at: Some(at), identity, ..draft });
             }
-            Err(what) => {
+            Err(fault) => {
                 found = true;
-                gatherer.problem(line, &format!("gpu {index}: {what}"));
+                gatherer.problem(line, fault);
             }
         }
     }
-    found
-        .then_some(())
-        .ok_or_else(|| "no key says how busy a GPU is, such as `gpu_usage:0`".to_owned())
+    found.then_some(()).ok_or(LineFault::NoUtilization)
 }
 
 /// `None` when the GPU's utilization is not in the object.
 fn row(
     gatherer: &mut Gatherer<'_>,
     line: usize,
-    values: &[(&str, &Value)],
-) -> Result<Option<Draft>, String> {
+    (index, values): (u32, &[(&str, &Value)]),
+) -> Result<Option<Draft>, LineFault> {
     let mut draft = Draft::default();
     let mut chosen = Chosen::default();
     for (name, value) in values {
         let Some(field) = field(name) else { continue };
-        let wrong = || format!("{name}: `{}` is no such value", cut(&value.to_string()));
+        let wrong = || LineFault::NotAValue {
+            key: LogText::quote(&format!("{name}:{index}")),
+            text: LogText::quote(&value.to_string()),
+        };
         let read = reading(value, &field).ok_or_else(wrong)?;
         draft.needs_reset |= read.needs_reset;
         match field {

@@ -2,6 +2,8 @@
 //! it begins, so that the answer is the command that writes what can be imported, and not a list of
 //! lines.
 
+use leasewatch_core::log_fault::ForeignOutput;
+
 use super::{LogError, text};
 use crate::intake::LogKind;
 
@@ -30,24 +32,25 @@ pub(super) fn told(text: &str, kind: LogKind) -> Option<LogError> {
         start.iter().any(|line| line.starts_with('#') && line.split(['#', ' ', ',']).any(is_wanted))
     };
     let (found, instead) = if is_json(first) && kind == LogKind::Smi {
-        ("JSON", "leasewatch-server import jsonl")
+        (ForeignOutput::Json, "leasewatch-server import jsonl")
     } else if kind == LogKind::Jsonl && !first.starts_with('{') {
-        let csv = if first.starts_with('<') { "XML" } else { "text that is not JSON" };
-        (csv, "leasewatch-server import nvidia-smi")
+        let is_xml = first.starts_with('<');
+        let found = if is_xml { ForeignOutput::Xml } else { ForeignOutput::NotJson };
+        (found, "leasewatch-server import nvidia-smi")
     } else if any(&["# HELP", "# TYPE", "DCGM_FI_"]) {
-        ("metrics in the format of Prometheus", QUERY)
+        (ForeignOutput::Prometheus, QUERY)
     } else if names(&["pid"]) {
-        ("the output of nvidia-smi pmon, which is of processes", QUERY)
+        (ForeignOutput::Pmon, QUERY)
     } else if names(&["pwr", "sm", "gtemp", "mclk", "rxpci", "sbecc"]) {
-        ("the output of nvidia-smi dmon, whose rows have no date", QUERY)
+        (ForeignOutput::Dmon, QUERY)
     } else if start.iter().any(|line| line.contains("NVSMI LOG")) {
-        ("the text of nvidia-smi -q", SNAPSHOT)
+        (ForeignOutput::FullText, SNAPSHOT)
     } else if any(&["| NVIDIA-SMI", "|  GPU  Name", "| GPU  Name"]) {
-        ("the table of nvidia-smi, whose rows are made for a screen", QUERY)
+        (ForeignOutput::Table, QUERY)
     } else if first.starts_with("GPU 0:") && first.contains("(UUID:") {
-        ("the list of nvidia-smi -L", QUERY)
+        (ForeignOutput::List, QUERY)
     } else if first.contains("used_gpu_memory") || first.contains("used_memory") {
-        ("the output of nvidia-smi --query-compute-apps, which is of processes", QUERY)
+        (ForeignOutput::ComputeApps, QUERY)
     } else {
         return None;
     };
@@ -58,11 +61,11 @@ pub(super) fn told(text: &str, kind: LogKind) -> Option<LogError> {
 mod tests {
     use super::*;
 
-    fn found(text: &str, kind: LogKind) -> Option<&'static str> {
+    fn found(text: &str, kind: LogKind) -> Option<String> {
         match told(text, kind) {
             Some(LogError::OtherTool { found, instead }) => {
                 assert!(!instead.is_empty());
-                Some(found)
+                Some(found.to_string())
             }
             _ => None,
         }
@@ -94,7 +97,7 @@ mod tests {
         ] {
             assert!(found(text, LogKind::Smi).is_some_and(|found| found.contains(name)), "{text}");
         }
-        assert_eq!(found("<?xml version=\"1.0\" ?>", LogKind::Jsonl), Some("XML"));
+        assert_eq!(found("<?xml version=\"1.0\" ?>", LogKind::Jsonl).as_deref(), Some("XML"));
         assert!(found("timestamp, utilization.gpu\n", LogKind::Jsonl).is_some());
     }
 

@@ -1,6 +1,7 @@
 //! What `nvidia-smi` prints instead of rows when a GPU or the driver is gone.
 
 use leasewatch_core::id::GpuUuid;
+use leasewatch_core::log_fault::{LogNotice, LogText};
 
 use super::log::BusNumber;
 
@@ -25,13 +26,16 @@ pub(super) enum Said {
     },
 }
 
-impl std::fmt::Display for Said {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Said {
+    /// The same for a message.
+    pub(super) fn notice(&self) -> LogNotice {
         match self {
-            Self::GpuLost { bus, .. } => write!(f, "the GPU at {bus} is lost"),
-            Self::NeedsReset(uuid) => write!(f, "{uuid} needs a reset"),
-            Self::NoGpu => f.write_str("no devices were found"),
-            Self::DriverAway { .. } => f.write_str("the driver does not answer"),
+            Self::GpuLost { bus, .. } => {
+                LogNotice::GpuLost { place: LogText::quote(&bus.to_string()) }
+            }
+            Self::NeedsReset(uuid) => LogNotice::NeedsReset { gpu: uuid.clone() },
+            Self::NoGpu => LogNotice::NoGpu,
+            Self::DriverAway { .. } => LogNotice::DriverAway,
         }
     }
 }

@@ -6,6 +6,8 @@
 mod column;
 mod layout;
 
+use leasewatch_core::log_fault::{LineFault, LogText};
+
 use super::cell::{self, Cell};
 use super::chosen::Chosen;
 use super::log::{Draft, Gatherer, ImportLog, Reader, cut};
@@ -51,14 +53,14 @@ impl Csv<'_> {
         if let Some(said) = said::read(line.text) {
             self.gatherer.said(line.number, said);
         } else if line.is_damaged() {
-            let what = format!("bytes that are not text: {}", cut(line.text));
-            self.gatherer.problem(line.number, &what);
+            let text = LogText::quote(line.text);
+            self.gatherer.problem(line.number, LineFault::NotText { text });
         } else if layout::is_header(line.text) {
             self.header(line);
         } else {
             match self.row(line) {
                 Ok(draft) => self.gatherer.row(line.number, draft),
-                Err(what) => self.gatherer.problem(line.number, &what),
+                Err(fault) => self.gatherer.problem(line.number, fault),
             }
         }
     }
@@ -67,28 +69,29 @@ impl Csv<'_> {
         match Layout::header(line.text) {
             Ok(layout) => self.layout = Some(layout),
             Err(error) => {
-                self.gatherer.problem(line.number, &error.to_string());
+                let found = LogText::quote(line.text);
+                self.gatherer.problem(line.number, LineFault::Columns { found });
                 self.refused.get_or_insert(error);
                 self.layout = None;
             }
         }
     }
 
-    fn row(&mut self, line: &text::Line<'_>) -> Result<Draft, String> {
+    fn row(&mut self, line: &text::Line<'_>) -> Result<Draft, LineFault> {
         let Some(layout) = &mut self.layout else {
             if layout::has_time(line.text, self.reader.zone) {
                 self.first_row.get_or_insert_with(|| cut(line.text));
             }
-            return Err(format!("it stands under no header: {}", cut(line.text)));
+            return Err(LineFault::NoHeader { text: LogText::quote(line.text) });
         };
         let cells = layout.cells(line.text)?;
         let closed = cells.last().is_some_and(|cell| is_closed(cell));
         if !line.ended && !closed {
-            return Err(format!("it may be cut, no line end follows: {}", cut(line.text)));
+            return Err(LineFault::MaybeCut { text: LogText::quote(line.text) });
         }
         let mut draft = Draft::default();
         let mut chosen = Chosen::default();
-        for (column, cell) in layout.columns.iter().zip(&cells) {
+        for (column, cell) in layout.named_columns().zip(&cells) {
             read_cell(&mut draft, &mut chosen, column, cell.trim(), self.reader)?;
         }
         draft.readings = chosen.readings(&mut self.gatherer, line.number);
@@ -105,29 +108,33 @@ fn is_closed(cell: &str) -> bool {
 fn read_cell(
     draft: &mut Draft,
     chosen: &mut Chosen,
-    column: &Column,
+    (name, column): (&str, &Column),
     text: &str,
     reader: Reader<'_>,
-) -> Result<(), String> {
-    let wrong = |what: &str| format!("`{}` is not {what}", cut(text));
+) -> Result<(), LineFault> {
+    let quoted = || LogText::quote(text);
     let identity = &mut draft.identity;
     let words = || (!cell::says_nothing(text)).then(|| text.to_owned());
     let number = || cell::read(text, cell::Measure::Count).and_then(|cell| cell.reading.number());
     match column {
         Column::Time => {
             let at = local_time::read(text, reader.zone);
-            draft.at = Some(at.ok_or_else(|| wrong("a time"))?);
+            draft.at = Some(at.ok_or_else(|| LineFault::NotATime { text: quoted() })?);
         }
         Column::Busy => {
             let read = cell::read(text, cell::Measure::Percent);
             let Cell { reading, needs_reset } = read
                 .filter(|cell| cell.reading.number().is_none_or(|n| (0..=100).contains(&n)))
-                .ok_or_else(|| wrong("a utilization"))?;
+                .ok_or_else(|| LineFault::NotAUtilization { text: quoted() })?;
             draft.busy = Some(reading);
             draft.needs_reset |= needs_reset;
         }
         Column::Metric { metric, measure, rank } => {
-            let read = cell::read(text, *measure).ok_or_else(|| wrong(metric.name()))?;
+            let wrong = || {
+                let column = LogText::quote(name);
+                LineFault::NotAReading { column, metric: *metric, text: quoted() }
+            };
+            let read = cell::read(text, *measure).ok_or_else(wrong)?;
             draft.needs_reset |= read.needs_reset;
             chosen.offer(*metric, *rank, read.reading);
         }

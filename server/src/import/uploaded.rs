@@ -101,7 +101,7 @@ fn failure(error: ImportError) -> Failure {
         ImportError::Log(LogError::Columns { found }) => Failure::Columns { found },
         ImportError::Log(LogError::GpusNotNamed) => Failure::GpusNotNamed,
         ImportError::Log(LogError::OtherTool { found, instead }) => {
-            Failure::OtherTool { found: found.to_owned(), instead: instead.to_owned() }
+            Failure::OtherTool { found, instead: instead.to_owned() }
         }
         ImportError::Nothing(problems) => Failure::Nothing(problems),
         ImportError::Strict(problems) => Failure::Strict(problems),

@@ -7,11 +7,12 @@
 mod element;
 mod field;
 
+use leasewatch_core::log_fault::{LineFault, LogText};
 use quick_xml::Reader as XmlReader;
 use quick_xml::events::{BytesStart, Event};
 
 use super::chosen::Chosen;
-use super::log::{Draft, Gatherer, Identity, ImportLog, Reader, cut};
+use super::log::{Draft, Gatherer, Identity, ImportLog, Reader};
 use super::{LogError, cell, local_time};
 use element::Element;
 use field::{FIELDS, Field};
@@ -49,17 +50,18 @@ pub fn parse(text: &str, reader: Reader<'_>) -> Result<ImportLog, LogError> {
         match xml.read_event() {
             Ok(Event::Eof) if snapshots.path.is_empty() => break,
             Ok(Event::Eof) => {
-                snapshots.problem(text.len(), "the snapshot is cut");
+                snapshots.problem(text.len(), LineFault::SnapshotCut);
                 break;
             }
             Ok(event) => {
-                if let Err(what) = snapshots.event(at, &event) {
-                    snapshots.problem(at, &what);
+                if let Err(fault) = snapshots.event(at, &event) {
+                    snapshots.problem(at, fault);
                     break;
                 }
             }
             Err(error) => {
-                snapshots.problem(at, &format!("the rest is not read: {error}"));
+                let said = LogText::quote(&error.to_string());
+                snapshots.problem(at, LineFault::XmlBroken { said });
                 break;
             }
         }
@@ -83,9 +85,9 @@ struct Snapshots<'a> {
 }
 
 impl Snapshots<'_> {
-    fn problem(&mut self, position: usize, what: &str) {
+    fn problem(&mut self, position: usize, fault: LineFault) {
         let line = self.line(position);
-        self.gatherer.problem(line, what);
+        self.gatherer.problem(line, fault);
     }
 
     fn line(&mut self, position: usize) -> usize {
@@ -97,7 +99,7 @@ impl Snapshots<'_> {
         self.counted.1
     }
 
-    fn event(&mut self, position: usize, event: &Event<'_>) -> Result<(), String> {
+    fn event(&mut self, position: usize, event: &Event<'_>) -> Result<(), LineFault> {
         match event {
             Event::Start(start) => self.open(start),
             Event::Text(text) => {
@@ -112,9 +114,9 @@ impl Snapshots<'_> {
         }
     }
 
-    fn open(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
+    fn open(&mut self, start: &BytesStart<'_>) -> Result<(), LineFault> {
         if self.path.len() >= DEPTH_MAX {
-            return Err("elements lie too deep in each other; the rest is not read".to_owned());
+            return Err(LineFault::XmlTooDeep);
         }
         let name = start.name().as_ref().to_owned();
         if self.path.len() == 1 && name == "gpu" {
@@ -147,7 +149,7 @@ impl Snapshots<'_> {
                     let line = self.line(position);
                     match self.draft(&gpu, line) {
                         Ok(draft) => self.gatherer.row(line, draft),
-                        Err(what) => self.gatherer.problem(line, &what),
+                        Err(fault) => self.gatherer.problem(line, fault),
                     }
                 }
             }
@@ -161,22 +163,22 @@ impl Snapshots<'_> {
     fn end(&mut self, position: usize) {
         let attached = self.attached.take().and_then(|count| count.parse::<usize>().ok());
         let found = std::mem::take(&mut self.gpus);
-        if let Some(attached) = attached.filter(|attached| *attached != found) {
-            let what = format!("the snapshot says {attached} GPUs and lists {found}: not complete");
-            self.problem(position, &what);
+        if let Some(says) = attached.filter(|attached| *attached != found) {
+            self.problem(position, LineFault::SnapshotShort { says, lists: found });
         }
         self.at = None;
     }
 
-    fn draft(&mut self, gpu: &Element, line: usize) -> Result<Draft, String> {
-        let at = self.at.as_deref().ok_or("the snapshot has no timestamp")?;
+    fn draft(&mut self, gpu: &Element, line: usize) -> Result<Draft, LineFault> {
+        let at = self.at.as_deref().ok_or(LineFault::SnapshotWithoutTime)?;
         let at = local_time::read(at, self.reader.zone)
-            .ok_or_else(|| format!("`{}` is not a time", cut(at)))?;
+            .ok_or_else(|| LineFault::NotATime { text: LogText::quote(at) })?;
         let mut chosen = Chosen::default();
         let mut draft = Draft { at: Some(at), identity: identity(gpu), ..Draft::default() };
         for Field { path, rank, metric, measure } in FIELDS {
             let Some(text) = gpu.get(path) else { continue };
-            let wrong = || format!("{path}: `{}` is no such value", cut(text));
+            let wrong =
+                || LineFault::NotAValue { key: LogText::quote(path), text: LogText::quote(text) };
             let read = cell::read(text.trim_end_matches('x'), measure).ok_or_else(wrong)?;
             draft.needs_reset |= read.needs_reset;
             match metric {

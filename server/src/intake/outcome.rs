@@ -1,6 +1,6 @@
 //! How an import ended.
 
-use leasewatch_core::id::clean_text;
+use leasewatch_core::log_fault::{ForeignOutput, LineFault};
 use leasewatch_core::time::Period;
 
 /// Problems that are kept with their reason; more are counted.
@@ -45,15 +45,15 @@ pub struct Problems {
 pub struct Problem {
     /// The line, from 1.
     pub line: usize,
-    /// What is wrong, with the text, made inert.
-    pub what: String,
+    /// What is wrong.
+    pub fault: LineFault,
 }
 
 impl Problems {
-    pub(crate) fn add(&mut self, line: usize, what: &str) {
+    pub(crate) fn add(&mut self, line: usize, fault: LineFault) {
         self.count += 1;
         if self.first.len() < PROBLEMS_SHOWN {
-            self.first.push(Problem { line, what: clean_text(what, 300) });
+            self.first.push(Problem { line, fault });
         }
     }
 
@@ -66,8 +66,8 @@ impl Problems {
 impl std::fmt::Display for Problems {
     /// One line for each that is kept, and how many more there are.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for Problem { line, what } in &self.first {
-            writeln!(f, "line {line}: {what}")?;
+        for Problem { line, fault } in &self.first {
+            writeln!(f, "line {line}: {fault}")?;
         }
         match self.count - self.first.len() {
             0 => Ok(()),
@@ -94,7 +94,7 @@ pub enum Failure {
     /// It is the output of another tool, or of another call of this one.
     OtherTool {
         /// What it looks like.
-        found: String,
+        found: ForeignOutput,
         /// The command whose output can be imported.
         instead: String,
     },

@@ -337,10 +337,16 @@ fn a_log_is_uploaded_on_a_page_and_the_command_line_continues_the_node() {
     assert_eq!(status, 303);
     let view = outcome(&server, &location);
     assert_eq!((&view["rows"], &view["rows_covered"]), (&1_000.into(), &0.into()), "{view}");
-    assert_eq!(view["problems"]["first"][0]["line"], 1_001);
+    let problem = &view["problems"]["first"][0];
+    assert_eq!((&problem["line"], &problem["fault"]), (&1_001.into(), &"cell_count".into()));
     let page = server.get(&location);
     assert!(page.contains("1,000") && page.contains("&#60;b&#62;gpu.csv"), "{page}");
     assert!(!page.contains("<script>alert") && !page.contains("http-equiv"), "{page}");
+    let quoted = "<code>&#60;script&#62;alert(1)&#60;/script&#62;</code>";
+    assert!(page.contains(&format!("Cells: 1, where the header has 7: {quoted}")), "{page}");
+    let page = server.get(&location.replace("lang=en", "lang=zh-CN"));
+    assert!(page.contains(&format!("表头有 7 列，该行却有 1 个单元格： {quoted}")), "{page}");
+    assert!(!page.contains("where the header has"), "{page}");
     assert!(server.get("/import?lang=en").contains(&location), "it is listed");
 
     // The same node, on the command line: the keys lie in the server's folder.
@@ -402,7 +408,7 @@ fn an_upload_that_cannot_be_imported_says_which_field_and_why() {
     let form = server.get(&again);
     assert!(form.contains("name=\"node\" value=\"rental\""), "{form}");
     let (kind, page) = failure(&node, b"# gpu   pwr gtemp mtemp    sm   mem\n# Idx     W     C\n    0    14    24     -     0     0\n");
-    assert!(kind == "other_tool" && page.contains("nvidia-smi dmon"), "{page}");
+    assert!(kind == "other_tool" && page.contains("nvidia-smi dmon, whose rows"), "{page}");
     let columns = ("columns", "timestamp,utilization.gpu,memory.used");
     let (kind, page) = failure(&[node[0], columns], row);
     assert!(kind == "cadence" && page.contains("<h2>Seconds between two rows</h2>"), "{page}");

@@ -1,10 +1,12 @@
 //! One import of an uploaded log: how far it is, and its report.
 
+mod line_fault;
 mod outcome;
 
 pub use outcome::{LineProblem, LineProblems, RunFailure, RunReport};
 
 use askama::Template;
+use leasewatch_core::log_fault::{LineFault, LogText};
 use leasewatch_core::time::{Period, Timestamp};
 use serde::Serialize;
 
@@ -192,6 +194,14 @@ impl Page<'_> {
         phrase::import_problems(self.cx.language, self.count(&problems.count))
     }
 
+    fn fault(&self, problem: &LineProblem) -> String {
+        line_fault::words(&problem.fault, self.cx)
+    }
+
+    fn evidence(&self, problem: &LineProblem) -> Option<String> {
+        line_fault::evidence(&problem.fault)
+    }
+
     /// How many lines are not listed, in words.
     fn more(&self, problems: &LineProblems) -> Option<String> {
         let more = problems.count - i64::try_from(problems.first.len()).unwrap_or(i64::MAX);
@@ -202,8 +212,8 @@ impl Page<'_> {
         failure.field().map(|field| self.cx.t(field.label()))
     }
 
-    fn why(&self, failure: &RunFailure) -> &'static str {
-        self.cx.t(failure.words())
+    fn why(&self, failure: &RunFailure) -> String {
+        failure.words(self.cx.language)
     }
 
     fn count(&self, count: &i64) -> String {
@@ -240,7 +250,8 @@ impl ImportRunView {
     /// An import that is done, with lines that were not understood.
     #[must_use]
     pub fn sample() -> Self {
-        let problem = |line, what: &str| LineProblem { line, what: what.to_owned() };
+        let problem = |line, fault| LineProblem { line, fault };
+        let quote = LogText::quote;
         let report = RunReport {
             node: "5d3a61e8b0f94c27a1d8e6f3029b7c44".to_owned(),
             rows: 172_800,
@@ -255,8 +266,9 @@ impl ImportRunView {
             columns_ignored: vec!["driver_version".to_owned(), "pci.sub_device_id".to_owned()],
             problems: LineProblems {
                 first: vec![
-                    problem(704, "1 cells where the header has 7: +------+"),
-                    problem(86_412, "`1e9 %` is not a utilization"),
+                    problem(704, LineFault::CellCount { got: 1, want: 7, text: quote("+------+") }),
+                    problem(705, LineFault::OutOfOrder { at: super::sample::NOW }),
+                    problem(86_412, LineFault::NotAUtilization { text: quote("1e9 %") }),
                 ],
                 count: 31,
             },

@@ -11,7 +11,7 @@ use leasewatch_web::i18n::CATALOGUE;
 const SAME: &[&str] =
     &["live.of", "col.gpu", "totals.of", "gpu.label", "cell.range", "cell.when", "legend.busy"];
 
-fn has_han(text: &str) -> bool {
+pub(super) fn has_han(text: &str) -> bool {
     text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))
 }
 
@@ -98,7 +98,7 @@ fn texts(html: &str) -> Vec<String> {
     out
 }
 
-fn longest_run_of_words(text: &str) -> usize {
+pub(super) fn longest_run_of_words(text: &str) -> usize {
     let mut longest = 0;
     let mut run = 0;
     for word in text.split(|c: char| c.is_whitespace() || c == '-' || c == '.') {

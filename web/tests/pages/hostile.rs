@@ -1,6 +1,7 @@
 //! Every string that a node or an address can set, set to something that wants out.
 
 use super::{context, gpu_context, markup};
+use leasewatch_core::log_fault::{ForeignOutput, LineFault, LogNotice, LogText};
 use leasewatch_core::segment::{Event, EventKind, StopReason};
 use leasewatch_web::Language;
 use leasewatch_web::account::Account;
@@ -146,8 +147,19 @@ fn the_import_pages_stay_whole() {
         }
         let html = import::render(&form, &context(Language::En, Route::Import)).unwrap();
         check("import", &html, text);
-        let problems =
-            || LineProblems { first: vec![LineProblem { line: 1, what: owned() }], count: 1 };
+        let quoted = || LogText::quote(text);
+        let problem = |fault| LineProblem { line: 1, fault };
+        let problems = || LineProblems {
+            first: vec![
+                problem(LineFault::NotText { text: quoted() }),
+                problem(LineFault::NotAValue { key: quoted(), text: quoted() }),
+                problem(LineFault::XmlBroken { said: quoted() }),
+                problem(LineFault::NoticeOfNoGpu {
+                    notice: LogNotice::GpuLost { place: quoted() },
+                }),
+            ],
+            count: 4,
+        };
         let mut done = ImportRunView::sample();
         (done.file, done.node_name, done.provider, done.timezone) =
             (owned(), owned(), owned(), owned());
@@ -159,7 +171,7 @@ fn the_import_pages_stay_whole() {
         for view in [
             done.clone(),
             failed(RunFailure::NoHeader { first_row: owned() }),
-            failed(RunFailure::OtherTool { found: owned(), instead: owned() }),
+            failed(RunFailure::OtherTool { found: ForeignOutput::Dmon, instead: owned() }),
             failed(RunFailure::Nothing(problems())),
             failed(RunFailure::Refused { reason: owned() }),
         ] {

@@ -99,7 +99,7 @@ fn problems(problems: &Problems) -> LineProblems {
     let first = problems.first.iter();
     LineProblems {
         first: first
-            .map(|problem| LineProblem { line: count(problem.line), what: problem.what.clone() })
+            .map(|problem| LineProblem { line: count(problem.line), fault: problem.fault.clone() })
             .collect(),
         count: count(problems.count),
     }
@@ -111,7 +111,7 @@ fn failed(failure: &Failure) -> RunFailure {
         Failure::Columns { found } => RunFailure::Columns { found: found.clone() },
         Failure::GpusNotNamed => RunFailure::GpusNotNamed,
         Failure::OtherTool { found, instead } => {
-            RunFailure::OtherTool { found: found.clone(), instead: instead.clone() }
+            RunFailure::OtherTool { found: *found, instead: instead.clone() }
         }
         Failure::Nothing(lines) => RunFailure::Nothing(problems(lines)),
         Failure::Strict(lines) => RunFailure::Strict(problems(lines)),

@@ -9,6 +9,7 @@ mod order;
 
 use std::collections::HashMap;
 
+use leasewatch_core::log_fault::LineFault;
 use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::segment::{Event, EventKind, limits};
 use leasewatch_core::time::{LocalInstants, Timestamp};
@@ -102,8 +103,8 @@ impl<'a> Gatherer<'a> {
         }
     }
 
-    pub(in crate::import) fn problem(&mut self, line: usize, what: &str) {
-        self.problems.add(line, what);
+    pub(in crate::import) fn problem(&mut self, line: usize, fault: LineFault) {
+        self.problems.add(line, fault);
     }
 
     pub(in crate::import) fn ignored(&mut self, name: &str) {
@@ -114,19 +115,16 @@ impl<'a> Gatherer<'a> {
 
     /// Takes a row, or counts it as a problem.
     pub(in crate::import) fn row(&mut self, line: usize, draft: Draft) {
-        if let Err(what) = self.take(line, draft) {
-            self.problems.add(line, &what);
+        if let Err(fault) = self.take(line, draft) {
+            self.problems.add(line, fault);
         }
     }
 
-    fn take(&mut self, line: usize, mut draft: Draft) -> Result<(), String> {
-        let LocalInstants { first: at, second } = draft.at.ok_or("the row has no time")?;
+    fn take(&mut self, line: usize, mut draft: Draft) -> Result<(), LineFault> {
+        let LocalInstants { first: at, second } = draft.at.ok_or(LineFault::RowWithoutTime)?;
         let credible = self.reader.credible;
         if at <= credible.start || credible.end < at {
-            return Err(format!(
-                "{at} is not between {} and {}: the clock was not set",
-                credible.start, credible.end
-            ));
+            return Err(LineFault::ClockNotSet { at, credible });
         }
         draft.readings.sort_by_key(|(metric, _)| *metric);
         let busy = draft.busy.unwrap_or(Reading::Unsupported);
@@ -148,12 +146,12 @@ impl<'a> Gatherer<'a> {
         Ok(())
     }
 
-    fn gpu(&mut self, identity: &Identity) -> Result<&mut Gathered, String> {
+    fn gpu(&mut self, identity: &Identity) -> Result<&mut Gathered, LineFault> {
         let key = identity.key();
         let at = match self.by_key.get(key) {
             Some(at) => *at,
             None if self.gpus.len() == limits::GPUS => {
-                return Err(format!("a node has at most {} GPUs", limits::GPUS));
+                return Err(LineFault::TooManyGpus { most: limits::GPUS });
             }
             None => {
                 let gpu = LoggedGpu { inventory: identity.inventory()?, rows: Vec::new() };
@@ -217,11 +215,7 @@ impl<'a> Gatherer<'a> {
                 match at {
                     Some(at) => row.at = *at,
                     None => {
-                        let (at, what) = (row.at, "and the log does not show which one it is");
-                        let what = format!(
-                            "{zone} set its clock back and showed this time twice, at {at} first, {what}"
-                        );
-                        self.problems.add(*line, &what);
+                        self.problems.add(*line, LineFault::RepeatedHour { zone, at: row.at });
                     }
                 }
             }
@@ -237,8 +231,7 @@ impl<'a> Gatherer<'a> {
                     Fate::Kept => {}
                     Fate::Repeated => self.rows_repeated += 1,
                     Fate::OutOfOrder => {
-                        let what = format!("time goes backwards or stands still: {}", row.at);
-                        self.problems.add(*line, &what);
+                        self.problems.add(*line, LineFault::OutOfOrder { at: row.at });
                     }
                 }
             }
@@ -260,9 +253,14 @@ impl<'a> Gatherer<'a> {
                 kept.push(gathered);
                 continue;
             };
-            let (own, other) = (&gathered.gpu.inventory.uuid, &owner.gpu.inventory.uuid);
+            let (gpu, owner) = (&gathered.gpu.inventory.uuid, &owner.gpu.inventory.uuid);
+            let taken = || LineFault::PlaceTaken {
+                gpu: gpu.clone(),
+                place: place.clone(),
+                owner: owner.clone(),
+            };
             for line in &gathered.lines {
-                self.problems.add(*line, &format!("{own} in {place}, where {other} sits"));
+                self.problems.add(*line, taken());
             }
         }
         kept.retain(|gathered| !gathered.gpu.rows.is_empty());
@@ -275,11 +273,13 @@ impl<'a> Gatherer<'a> {
         let mut anchor = (None, 0);
         for Remark { line, said, after } in std::mem::take(&mut self.said) {
             let Some(after) = after else {
-                self.problems.add(line, &format!("{said}, before the first row: not recorded"));
+                let notice = said.notice();
+                self.problems.add(line, LineFault::NoticeBeforeRows { notice });
                 continue;
             };
             let Some(after) = self.gpus.iter().find_map(|gathered| gathered.time_of(after)) else {
-                self.problems.add(line, &format!("{said}, behind a row that is not read"));
+                let notice = said.notice();
+                self.problems.add(line, LineFault::NoticeBehindUnread { notice });
                 continue;
             };
             let own_time = matches!(said, Said::NeedsReset(_));
@@ -289,12 +289,12 @@ impl<'a> Gatherer<'a> {
             let event = match self.event(&said, at) {
                 Ok(event) if events.len() < EVENTS_MAX => event,
                 Ok(_) => {
-                    let what = format!("{said}: more than {EVENTS_MAX} events, not recorded");
-                    self.problems.add(line, &what);
+                    let (notice, most) = (said.notice(), EVENTS_MAX);
+                    self.problems.add(line, LineFault::NoticesTooMany { notice, most });
                     continue;
                 }
-                Err(what) => {
-                    self.problems.add(line, &what);
+                Err(fault) => {
+                    self.problems.add(line, fault);
                     continue;
                 }
             };
@@ -304,7 +304,7 @@ impl<'a> Gatherer<'a> {
         events
     }
 
-    fn event(&self, said: &Said, at: Timestamp) -> Result<Event, String> {
+    fn event(&self, said: &Said, at: Timestamp) -> Result<Event, LineFault> {
         let (gpu, kind) = match said {
             Said::GpuLost { bus, nvml_code } => {
                 let mut on_bus =
@@ -312,7 +312,8 @@ impl<'a> Gatherer<'a> {
                         BusNumber::read(inventory.bus_id.as_str()) == Some(*bus)
                     });
                 let found = on_bus.next().filter(|_| on_bus.next().is_none());
-                let gpu = found.ok_or_else(|| format!("{said}: no row names a GPU there"))?;
+                let gpu =
+                    found.ok_or_else(|| LineFault::NoticeOfNoGpu { notice: said.notice() })?;
                 (Some(gpu.uuid.clone()), EventKind::GpuLost { nvml_code: *nvml_code })
             }
             Said::NeedsReset(uuid) => {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use leasewatch_core::log_fault::{LineFault, LogText};
 use leasewatch_core::time::Zone;
 
 use super::super::log::{Gatherer, cut};
@@ -12,7 +13,9 @@ const SEPARATORS: [char; 3] = [',', '\t', ';'];
 
 /// The columns under one header.
 pub(super) struct Layout {
-    pub(super) columns: Vec<Column>,
+    columns: Vec<Column>,
+    /// Their names in the log.
+    names: Vec<String>,
     /// Not known before the first row when the columns were named by hand.
     separator: Option<char>,
     reported: bool,
@@ -60,24 +63,25 @@ impl Layout {
 
     fn of(line: &str, separator: Option<char>) -> Result<Self, LogError> {
         let unusable = || LogError::Columns { found: cut(line) };
-        let names = split(line, separator.unwrap_or(',')).map_err(|_| unusable())?;
+        let cells = split(line, separator.unwrap_or(',')).map_err(|_| unusable())?;
+        let names: Vec<String> = cells.iter().map(|cell| column::name_of(cell)).collect();
         let mut columns: Vec<Column> = Vec::with_capacity(names.len());
         for name in &names {
-            let column = column::column(&column::name_of(name));
+            let column = column::column(name);
             // A query may ask twice; both cells say the same.
             let again = columns.contains(&column);
-            columns.push(if again { Column::Ignored(column::name_of(name)) } else { column });
+            columns.push(if again { Column::Ignored(name.clone()) } else { column });
         }
         if columns.contains(&Column::Time) && columns.contains(&Column::Busy) {
-            Ok(Self { columns, separator, reported: false })
+            Ok(Self { columns, names, separator, reported: false })
         } else {
             Err(unusable())
         }
     }
 
     /// # Errors
-    /// The line does not have as many cells as the header, in words.
-    pub(super) fn cells<'a>(&mut self, line: &'a str) -> Result<Vec<Cow<'a, str>>, String> {
+    /// The line does not have as many cells as the header, or its quotes are broken.
+    pub(super) fn cells<'a>(&mut self, line: &'a str) -> Result<Vec<Cow<'a, str>>, LineFault> {
         let want = self.columns.len();
         let separator = self.separator.or_else(|| {
             SEPARATORS.into_iter().find(|s| split(line, *s).is_ok_and(|cells| cells.len() == want))
@@ -85,10 +89,15 @@ impl Layout {
         let cells = split(line, separator.unwrap_or(','))?;
         if cells.len() != want {
             let got = cells.len();
-            return Err(format!("{got} cells where the header has {want}: {}", cut(line)));
+            return Err(LineFault::CellCount { got, want, text: LogText::quote(line) });
         }
         self.separator = separator;
         Ok(cells)
+    }
+
+    /// The columns, each with its name.
+    pub(super) fn named_columns(&self) -> impl Iterator<Item = (&str, &Column)> {
+        self.names.iter().map(String::as_str).zip(&self.columns)
     }
 
     /// Tells of the columns that are not recorded, once a row stands under them.
@@ -108,7 +117,7 @@ impl Layout {
 ///
 /// # Errors
 /// A quote that is not closed, or text behind one.
-fn split(line: &str, separator: char) -> Result<Vec<Cow<'_, str>>, String> {
+fn split(line: &str, separator: char) -> Result<Vec<Cow<'_, str>>, LineFault> {
     if !line.contains('"') {
         return Ok(line.split(separator).map(|cell| Cow::Borrowed(cell.trim())).collect());
     }
@@ -118,7 +127,7 @@ fn split(line: &str, separator: char) -> Result<Vec<Cow<'_, str>>, String> {
         let text = text.trim_start_matches(|c: char| c.is_whitespace() && c != separator);
         let (cell, after) = match text.strip_prefix('"') {
             Some(quoted) => {
-                let (cell, after) = unquote(quoted).ok_or("a quote is not closed")?;
+                let (cell, after) = unquote(quoted).ok_or(LineFault::QuoteNotClosed)?;
                 (
                     Cow::Owned(cell),
                     after.trim_start_matches(|c: char| c.is_whitespace() && c != separator),
@@ -132,7 +141,7 @@ fn split(line: &str, separator: char) -> Result<Vec<Cow<'_, str>>, String> {
         rest = match after.strip_prefix(separator) {
             Some(next) => Some(next),
             None if after.is_empty() => None,
-            None => return Err(format!("text behind a quoted cell: {}", cut(after))),
+            None => return Err(LineFault::BehindQuote { text: LogText::quote(after) }),
         };
         cells.push(cell);
     }

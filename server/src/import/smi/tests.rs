@@ -19,8 +19,8 @@ fn read(text: &str) -> ImportLog {
     parse(text, reader(None)).unwrap()
 }
 
-fn problems(log: &ImportLog) -> Vec<(usize, &str)> {
-    log.problems.first.iter().map(|problem| (problem.line, problem.what.as_str())).collect()
+fn problems(log: &ImportLog) -> Vec<(usize, String)> {
+    log.problems.first.iter().map(|problem| (problem.line, problem.fault.to_string())).collect()
 }
 
 fn row_counts(log: &ImportLog) -> Vec<usize> {
@@ -91,7 +91,7 @@ fn the_hour_that_a_zone_repeats_is_read_twice() {
     let part = of(&rows[70..100]);
     assert!(part.gpus.iter().all(|gpu| gpu.rows.is_empty()), "{part:?}");
     assert_eq!(part.problems.count, 30);
-    let what = &part.problems.first[0].what;
+    let what = part.problems.first[0].fault.to_string();
     assert!(what.contains("Europe/Berlin set its clock back"), "{what}");
 }
 
@@ -275,10 +275,14 @@ fn lines_about_lost_gpus_become_events() {
     );
     let found = problems(&log);
     assert!(
-        found[0] == (2, "the GPU at 0000:07 is lost, before the first row: not recorded"),
+        found[0]
+            == (2, "the GPU at 0000:07 is lost, before the first row: not recorded".to_owned()),
         "{found:?}"
     );
-    assert!(found[1] == (7, "the GPU at 0000:0B is lost: no row names a GPU there"), "{found:?}");
+    assert!(
+        found[1] == (7, "the GPU at 0000:0B is lost: no row names a GPU there".to_owned()),
+        "{found:?}"
+    );
     assert_eq!(found.len(), 2);
 }
 
@@ -318,7 +322,7 @@ fn a_damaged_uuid_is_no_second_gpu() {
         (0..9).map(|second| row(second, if second == 4 { "GPU-1f" } else { "GPU-1e" })).collect();
     let log = read(&format!("timestamp, uuid, pci.bus_id, utilization.gpu\n{text}"));
     assert_eq!(row_counts(&log), [8]);
-    assert_eq!(problems(&log), [(6, "GPU-1f in 00000000:07:00.0, where GPU-1e sits")]);
+    assert_eq!(problems(&log), [(6, "GPU-1f in 00000000:07:00.0, where GPU-1e sits".to_owned())]);
 }
 
 /// 14 of 32 cards say 100 % with no memory in use, while they draw a fifth of their power.

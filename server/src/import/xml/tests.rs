@@ -40,7 +40,11 @@ fn a_mig_gpu_is_one_gpu_with_unknown_utilization() {
     assert_eq!(gpu.inventory.power_limit_default_mw, Some(500_000));
     assert!(gpu.inventory.mig);
     assert_eq!(log.problems.count, 1);
-    assert!(log.problems.first[0].what.contains("says 4 GPUs and lists 1"), "{}", log.problems);
+    assert!(
+        log.problems.first[0].fault.to_string().contains("says 4 GPUs and lists 1"),
+        "{}",
+        log.problems
+    );
 }
 
 /// the schema before, with its names for throttle reasons and power.
@@ -65,7 +69,7 @@ fn the_schema_of_older_drivers_is_read() {
 fn only_the_instant_power_is_there() {
     let log = read(RTX);
     assert!(log.gpus.is_empty());
-    assert!(log.problems.first[0].what.contains("no timestamp"), "{}", log.problems);
+    assert!(log.problems.first[0].fault.to_string().contains("no timestamp"), "{}", log.problems);
     let timed = RTX.replace(
         "<nvidia_smi_log>",
         "<nvidia_smi_log><timestamp>Sat Aug  1 03:59:40 2026</timestamp>",
@@ -105,7 +109,7 @@ fn a_snapshot_cut_anywhere_gives_what_is_whole() {
 #[test]
 fn hostile_documents_end() {
     let deep = "<a>".repeat(100_000);
-    assert!(parse(&deep, reader()).unwrap().problems.first[0].what.contains("too deep"));
+    assert_eq!(parse(&deep, reader()).unwrap().problems.first[0].fault, LineFault::XmlTooDeep);
     let bomb =
         "<!DOCTYPE l [<!ENTITY a \"b\"><!ENTITY c \"&a;&a;\">]><l><gpu><uuid>&c;</uuid></gpu></l>";
     assert!(parse(bomb, reader()).unwrap().gpus.is_empty());

@@ -1,9 +1,11 @@
 //! How an import ended, as its page and its JSON tell it.
 
+use leasewatch_core::log_fault::{ForeignOutput, LineFault};
 use leasewatch_core::time::Period;
-use serde::Serialize;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
 
-use crate::i18n::Text;
+use crate::i18n::{Language, Text, phrase};
 use crate::pages::import::Field;
 use crate::wire;
 
@@ -41,12 +43,23 @@ pub struct LineProblems {
 }
 
 /// A line that was not understood.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineProblem {
     /// Its number, from 1.
     pub line: i64,
-    /// Why, as the command line says it.
-    pub what: String,
+    /// Why.
+    pub fault: LineFault,
+}
+
+/// In JSON the kind has its stable name, and the sentence of the command line.
+impl Serialize for LineProblem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("LineProblem", 3)?;
+        object.serialize_field("line", &self.line)?;
+        object.serialize_field("fault", self.fault.name())?;
+        object.serialize_field("what", &self.fault.to_string())?;
+        object.end()
+    }
 }
 
 /// Why nothing was imported.
@@ -68,7 +81,8 @@ pub enum RunFailure {
     /// It is the output of another tool, or of another call of this one.
     OtherTool {
         /// What it looks like.
-        found: String,
+        #[serde(serialize_with = "as_said")]
+        found: ForeignOutput,
         /// The command whose output can be imported.
         instead: String,
     },
@@ -102,18 +116,22 @@ impl RunFailure {
         }
     }
 
-    pub(super) fn words(&self) -> Text {
-        match self {
+    /// Why, in a sentence.
+    pub(super) fn words(&self, language: Language) -> String {
+        let words = match self {
+            Self::OtherTool { found, .. } => {
+                return phrase::import_other_tool(language, foreign_output(*found).words(language));
+            }
             Self::NoHeader { .. } => Text::ImportNoHeader,
             Self::Columns { .. } => Text::ImportWrongColumns,
             Self::GpusNotNamed => Text::ImportGpusNotNamed,
-            Self::OtherTool { .. } => Text::ImportOtherTool,
             Self::Nothing(_) => Text::ImportNothing,
             Self::Strict(_) => Text::ImportStrictRefused,
             Self::Cadence => Text::ImportNoCadence,
             Self::NodeName => Text::ImportInvalidNode,
             Self::Refused { .. } => Text::ImportRefused,
-        }
+        };
+        words.words(language).to_owned()
     }
 
     /// Text of the log or of a program, which has no translation.
@@ -121,7 +139,6 @@ impl RunFailure {
         match self {
             Self::NoHeader { first_row: text }
             | Self::Columns { found: text }
-            | Self::OtherTool { found: text, .. }
             | Self::Refused { reason: text } => Some(text),
             _ => None,
         }
@@ -132,5 +149,25 @@ impl RunFailure {
             Self::OtherTool { instead, .. } => Some(instead),
             _ => None,
         }
+    }
+}
+
+/// As the command line says it.
+fn as_said<S: Serializer>(found: &ForeignOutput, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(found)
+}
+
+fn foreign_output(output: ForeignOutput) -> Text {
+    match output {
+        ForeignOutput::Json => Text::ForeignOutputJson,
+        ForeignOutput::Xml => Text::ForeignOutputXml,
+        ForeignOutput::NotJson => Text::ForeignOutputNotJson,
+        ForeignOutput::Prometheus => Text::ForeignOutputPrometheus,
+        ForeignOutput::Pmon => Text::ForeignOutputPmon,
+        ForeignOutput::Dmon => Text::ForeignOutputDmon,
+        ForeignOutput::FullText => Text::ForeignOutputFullText,
+        ForeignOutput::Table => Text::ForeignOutputTable,
+        ForeignOutput::List => Text::ForeignOutputList,
+        ForeignOutput::ComputeApps => Text::ForeignOutputComputeApps,
     }
 }

@@ -1,6 +1,7 @@
 //! Which GPU a row is of, from whatever names the log has.
 
 use leasewatch_core::id::{BusId, GpuUuid, Hash, clean_text};
+use leasewatch_core::log_fault::{LineFault, LogText};
 use leasewatch_core::sample::{Metric, Reading};
 use leasewatch_core::segment::GpuInventory;
 
@@ -35,7 +36,7 @@ impl Identity {
 
     /// # Errors
     /// The name is not one that a GPU can have.
-    pub(super) fn inventory(&self) -> Result<GpuInventory, String> {
+    pub(super) fn inventory(&self) -> Result<GpuInventory, LineFault> {
         let key = if self.key().is_empty() { "0" } else { self.key() };
         let made_up = || {
             let digest = Hash::of(key.as_bytes()).to_string();
@@ -43,9 +44,10 @@ impl Identity {
         };
         let uuid = self.uuid.as_deref().map_or_else(made_up, GpuUuid::new);
         let place = self.bus_id.clone().unwrap_or_else(|| format!("imported:{}", bus_text(key)));
+        let wrong = |text: &str, error| LineFault::GpuName { text: LogText::quote(text), error };
         Ok(GpuInventory {
-            uuid: uuid.map_err(|e| e.to_string())?,
-            bus_id: BusId::new(&place).map_err(|e| e.to_string())?,
+            uuid: uuid.map_err(|e| wrong(key, e))?,
+            bus_id: BusId::new(&place).map_err(|e| wrong(&place, e))?,
             index: 0,
             name: String::new(),
             pci_device_id: 0,
