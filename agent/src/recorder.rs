@@ -6,6 +6,7 @@
 //! (all GPUs share the cut), before it grows too large, at an urgent event (at most once per 5 s),
 //! when the wall clock stepped, and at the end with a goodbye.
 
+mod epoch;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod gathering;
@@ -25,8 +26,9 @@ use crate::observation::{EventObservation, LiveState, Observation};
 use crate::source::host;
 use crate::source::nvml::SLICE_PREFIX;
 
+pub use epoch::Epoch;
 pub use gathering::{Content, Gathering};
-pub use journal::{Epoch, Journal, JournalError, Writer};
+pub use journal::{Journal, JournalError, Writer};
 
 /// The thread's state.
 #[derive(Debug)]

@@ -11,15 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ed25519_dalek::SigningKey;
 use leasewatch_core::delivery::ClockEstimate;
 use leasewatch_core::evidence::chain::{
-    self, ChainStartReason, ClockSource, ClockState, HeadDraft, SealError, SealedSegment,
+    self, ChainStartReason, ClockState, HeadDraft, SealError, SealedSegment,
 };
 use leasewatch_core::evidence::spool::FileHeader;
 use leasewatch_core::evidence::statement::{StatementKind, sign};
-use leasewatch_core::id::{ChainId, EpochId, Hash, KeyId, NodeId, Sequence, Slug};
-use leasewatch_core::segment::{LifeUnit, Origin};
+use leasewatch_core::id::{ChainId, KeyId, NodeId, Sequence, Slug};
 use tokio::sync::Notify;
 
-use super::Content;
+use super::{Content, Epoch};
 use crate::clock::{self, Anchor, Instant};
 use crate::identity::{Beginning, Enrolled, IdentityError, KnownGpu, State};
 use crate::spool::{self, Appended, DroppedRange, Quota, Spool};
@@ -28,25 +27,6 @@ use crate::spool::{self, Appended, DroppedRange, Quota, Spool};
 const DRIFT_MS_IN: i64 = 10_000;
 /// A clock that is further from the server's than this places nothing in time.
 const CLOCK_WRONG_MS: u64 = 5_000;
-
-/// What stays the same for one run of the agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Epoch {
-    /// Its id.
-    pub id: EpochId,
-    /// The life that it belongs to.
-    pub life_unit: LifeUnit,
-    /// Where its data comes from.
-    pub origin: Origin,
-    /// Time between samples in milliseconds.
-    pub cadence_ms: u32,
-    /// Who keeps the wall clock.
-    pub clock_source: ClockSource,
-    /// Version of this program.
-    pub version: String,
-    /// SHA-256 of its file, if it could be read.
-    pub digest: Option<Hash>,
-}
 
 /// Where and how much a journal keeps.
 #[derive(Debug)]

@@ -39,9 +39,9 @@ fn seal(journal: &Journal) -> Sequence {
     journal.seal(&content, anchor, 0, Vec::new()).unwrap()
 }
 
-/// The process that is killed: seals, says what it sealed, and is acknowledged for some time.
+/// The process that is killed: seals, says what it sealed, and is acknowledged for some time. It is
+/// this test program once more, with a folder in its environment; without one it does nothing.
 #[test]
-#[ignore = "run by the test below, in a process of its own"]
 #[expect(clippy::print_stdout, reason = "what the test reads")]
 fn writer() {
     let Some(path) = std::env::var_os(DIR) else { return };
@@ -72,7 +72,7 @@ fn killed(dir: &Path, (call, n): (&str, u32), manner: &str) -> Option<String> {
     let output = Command::new("strace")
         .args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e", &inject])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "spool::tests::kill::writer", "--ignored", "--nocapture"])
+        .args(["--exact", "spool::tests::kill::writer", "--nocapture"])
         .args(["--test-threads", "1"])
         .env(DIR, dir)
         .env(MANNER, manner)
