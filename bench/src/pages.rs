@@ -40,11 +40,14 @@ pub fn run(options: &PageOptions) -> anyhow::Result<()> {
     let psql = Psql::new(&server.socket_folder());
     let address: SocketAddr = server.url.trim_start_matches("http://").parse()?;
     add(&server, &psql, &backlog(1, 60, 1, 8))?;
-    let node = first_node(&psql, 0)?;
-    let hour = "select to_char(to_timestamp(min(hour) * 3600) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')
-        from hour_record";
-    let from = psql.lines(hour)?.into_iter().next().context("no hour is metered")?;
-    let to = psql.lines(&hour.replace("min(hour)", "(min(hour) + 1)"))?.concat();
+    let node = of_the_fullest(&psql, "encode(public_id, 'hex')")?;
+    let instant = |hour| {
+        format!(
+            "to_char(to_timestamp({hour} * 3600) at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+        )
+    };
+    let from = of_the_fullest(&psql, &instant("hour"))?;
+    let to = of_the_fullest(&psql, &instant("(hour + 1)"))?;
     let mut there = 8;
     for gpus in &options.gpus {
         if *gpus > there {
@@ -57,7 +60,8 @@ pub fn run(options: &PageOptions) -> anyhow::Result<()> {
     let gpu_hour = format!("/nodes/{node}/gpus/3?from={from}&to={to}");
     timed(address, options, "one GPU, one hour, page", &gpu_hour)?;
     let csv = format!("/nodes/{node}/gpus/3/readings.csv?from={from}&to={to}");
-    timed(address, options, "one GPU, one hour, CSV", &csv)?;
+    let bytes = timed(address, options, "one GPU, one hour, CSV", &csv)?;
+    anyhow::ensure!(bytes > 3_600 * 40, "the hour is not in it: {bytes} bytes");
     if !options.no_year {
         let before = psql.number("select max(node_id) from node")?;
         add(&server, &psql, &backlog(1, YEAR_HOURS, 60, 1))?;
@@ -91,6 +95,15 @@ fn add(server: &Server, psql: &Psql, fleet: &FleetOptions) -> anyhow::Result<()>
     ingest::until_metered(psql)
 }
 
+/// Something of the hour record that holds most measured time.
+fn of_the_fullest(psql: &Psql, what: &str) -> anyhow::Result<String> {
+    let sql = format!(
+        "select {what} from hour_record join node using (tenant_id, node_id)
+        order by measured_ms desc, node_id limit 1"
+    );
+    psql.lines(&sql)?.into_iter().next().context("no hour is metered")
+}
+
 /// The public id of the first node behind another.
 fn first_node(psql: &Psql, behind: u64) -> anyhow::Result<String> {
     let sql = format!(
@@ -100,7 +113,12 @@ fn first_node(psql: &Psql, behind: u64) -> anyhow::Result<String> {
 }
 
 /// Asks again and again; the first answer, which finds nothing in memory, is not counted.
-fn timed(address: SocketAddr, options: &PageOptions, what: &str, path: &str) -> anyhow::Result<()> {
+fn timed(
+    address: SocketAddr,
+    options: &PageOptions,
+    what: &str,
+    path: &str,
+) -> anyhow::Result<usize> {
     // A connection that waited while data was made would be closed by the server.
     let mut client = Client::connect(address)?;
     let (mut took_ms, mut bytes) = (Runs::new(), 0);
@@ -114,5 +132,5 @@ fn timed(address: SocketAddr, options: &PageOptions, what: &str, path: &str) -> 
     }
     let p99 = took_ms.percentile(990).map_or(String::new(), short);
     println!("{what:<28} {took_ms} ms, p99 {p99} ms, {} bytes", short(length(bytes)));
-    Ok(())
+    Ok(bytes)
 }
