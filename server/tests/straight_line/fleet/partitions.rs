@@ -59,7 +59,12 @@ async fn slices_of_a_gpu_are_rows_of_their_own() {
         let is_over = |agent: &Agent| agent.scenario_second().is_some_and(|s| s >= UNTIL_S);
         agents.iter().all(is_over).then_some(())
     });
-    let overview = server.json("/overview.json");
+    // On a busy machine the first live frame may come after the last reading of the script.
+    let overview = eventually("both GPUs on the overview", || {
+        let overview = server.json("/overview.json");
+        let is_there = |name: &&str| !super::gpus_of(&overview, name).is_empty();
+        [CUT, BLIND].iter().all(is_there).then_some(overview)
+    });
     for name in [CUT, BLIND] {
         assert_eq!(super::gpus_of(&overview, name).len(), 1, "{name}: a GPU is one GPU");
     }
