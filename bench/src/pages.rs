@@ -24,7 +24,7 @@ pub struct PageOptions {
     /// Requests for each page.
     #[arg(long, default_value_t = 20)]
     requests: usize,
-    /// Leaves the year of one GPU out, which takes some minutes to make.
+    /// Leaves the year of one GPU out, which takes a moment to make.
     #[arg(long)]
     no_year: bool,
     #[command(flatten)]
@@ -63,17 +63,46 @@ pub fn run(options: &PageOptions) -> anyhow::Result<()> {
     let bytes = timed(address, options, "one GPU, one hour, CSV", &csv)?;
     anyhow::ensure!(bytes > 3_600 * 40, "the hour is not in it: {bytes} bytes");
     if !options.no_year {
-        let before = psql.number("select max(node_id) from node")?;
-        add(&server, &psql, &backlog(1, YEAR_HOURS, 60, 1))?;
-        let node = first_node(&psql, before_as_id(before))?;
-        let year = format!("/nodes/{node}/gpus/0?last=1y");
+        make_a_year(&psql)?;
+        let year = format!("/nodes/{node}/gpus/3?last=1y");
         timed(address, options, "one GPU, one year, page", &year)?;
     }
     Ok(())
 }
 
-fn before_as_id(id: f64) -> u64 {
-    format!("{id:.0}").parse().unwrap_or(0)
+/// Puts a year of hours in front of the fullest one: copies of its records and profiles, as metering
+/// wrote them. To record and meter a year takes longer than anybody waits.
+fn make_a_year(psql: &Psql) -> anyhow::Result<()> {
+    for sql in [
+        "update node set enrolled_at = enrolled_at - 8760 * 3600000::bigint
+        where (tenant_id, node_id) = (select tenant_id, node_id
+            from hour_record order by measured_ms desc, node_id limit 1)",
+        "update slot set first_seen_at = first_seen_at - 8760 * 3600000::bigint
+        where (tenant_id, node_id) = (select tenant_id, node_id
+            from hour_record order by measured_ms desc, node_id limit 1)",
+        "select leasewatch_make_partition(t::regclass, '_year', upper - 9000, upper)
+        from unnest(array['hour_record', 'hour_profile']) as t
+        cross join (select (extract(epoch from date_trunc('month',
+            to_timestamp(min(hour)::bigint * 3600) at time zone 'UTC')) / 3600)::bigint as upper
+            from hour_record) as month",
+    ] {
+        psql.lines(sql)?;
+    }
+    let record = "revision, state, origin, enrolled_ms, measured_ms, busy_pct_ms, body, hash, \
+        previous_hash, written_at";
+    for (table, columns) in [("hour_profile", "body"), ("hour_record", record)] {
+        psql.lines(&format!(
+            "insert into {table} (tenant_id, node_id, slot_no, hour, gpu_uuid, {columns})
+            select tenant_id, node_id, slot_no, back.hour, gpu_uuid, {columns}
+            from {table} o join (select tenant_id, node_id, slot_no, hour from hour_record
+                where slot_no = 3 order by measured_ms desc, node_id limit 1) as full_hour
+                using (tenant_id, node_id, slot_no, hour)
+            cross join lateral generate_series(full_hour.hour - {YEAR_HOURS},
+                full_hour.hour - 1) as back (hour) on conflict do nothing"
+        ))?;
+    }
+    psql.lines("analyze")?;
+    Ok(())
 }
 
 fn backlog(nodes: u64, minutes: i64, step: i64, gpus: usize) -> FleetOptions {
@@ -102,14 +131,6 @@ fn of_the_fullest(psql: &Psql, what: &str) -> anyhow::Result<String> {
         order by measured_ms desc, node_id limit 1"
     );
     psql.lines(&sql)?.into_iter().next().context("no hour is metered")
-}
-
-/// The public id of the first node behind another.
-fn first_node(psql: &Psql, behind: u64) -> anyhow::Result<String> {
-    let sql = format!(
-        "select encode(public_id, 'hex') from node where node_id > {behind} order by node_id limit 1"
-    );
-    psql.lines(&sql)?.into_iter().next().context("no node is there")
 }
 
 /// Asks again and again; the first answer, which finds nothing in memory, is not counted.
