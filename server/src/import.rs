@@ -32,7 +32,7 @@ use leasewatch_core::log_fault::ForeignOutput;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp, Zone};
 use leasewatch_proto::channel::ServerAddress;
 
-use crate::intake::{ImportReport, LogKind, Problems, Progress};
+use crate::intake::{ImportReport, LogKind, Problems, Progress, RecordingFault};
 use log::ImportLog;
 pub use target::{Destination, Joining, Target};
 
@@ -117,6 +117,9 @@ pub enum ImportError {
     /// The text is not a log of this kind.
     #[error(transparent)]
     Log(#[from] LogError),
+    /// It is no recording.
+    #[error(transparent)]
+    Recording(#[from] RecordingFault),
     /// There is no row in it.
     #[error(
         "the file holds no row that can be imported: a row needs a time and the utilization of a GPU\n{0}"

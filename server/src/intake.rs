@@ -1,4 +1,4 @@
-//! Logs that somebody uploaded, on their way to the importer: their files, the queue, and what
+//! Logs and recordings that somebody uploaded, on their way to the importer: their files, the queue, and what
 //! becomes of each.
 //!
 //! In memory but for the files, and bounded: [`FILES_MAX`] files at a time, the last
@@ -17,7 +17,7 @@ use leasewatch_core::id::Slug;
 use leasewatch_core::time::{Timestamp, Zone};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-pub use outcome::{Failure, ImportReport, Problem, Problems};
+pub use outcome::{Failure, ImportReport, Problem, Problems, RecordingFault, RecordingReport};
 pub use progress::{Progress, Step};
 
 /// Files that arrive, wait or are read at one time.
@@ -34,6 +34,15 @@ pub enum LogKind {
     Jsonl,
 }
 
+/// What a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UploadKind {
+    /// A log of another tool.
+    Log(LogKind),
+    /// An archive of what `leasewatch-agent record` made.
+    Recording,
+}
+
 /// Seconds with up to three digits after the point, as milliseconds: 0.001 to 3600 seconds.
 #[must_use]
 pub fn cadence_ms(text: &str) -> Option<u32> {
@@ -44,20 +53,20 @@ pub fn cadence_ms(text: &str) -> Option<u32> {
     ms.filter(|ms| (1..=3_600_000).contains(ms))
 }
 
-/// How an uploaded log is to be imported.
+/// How an uploaded file is to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     /// The name of the file where it came from: inert text, never a path.
     pub file_name: String,
-    /// Which tool wrote it; `None` to find out.
-    pub kind: Option<LogKind>,
+    /// What it is; `None` to find out.
+    pub kind: Option<UploadKind>,
     /// Name of the node that the hours are booked on.
     pub node: String,
     /// The tenant that the node belongs to.
     pub tenant: Slug,
     /// The provider of the node.
     pub provider: Slug,
-    /// Zone of the log's local times.
+    /// Zone of a log's local times.
     pub zone: Zone,
     /// Names of the columns, for a log without a header.
     pub columns: Option<String>,
@@ -89,6 +98,8 @@ pub enum State {
     Running(Progress),
     /// Done.
     Done(Arc<ImportReport>),
+    /// Done, of a recording.
+    Recorded(Arc<RecordingReport>),
     /// Not imported.
     Failed(Arc<Failure>),
 }
@@ -97,7 +108,7 @@ impl State {
     /// True when nothing more will happen.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::Failed(_))
+        matches!(self, Self::Done(_) | Self::Recorded(_) | Self::Failed(_))
     }
 }
 
@@ -152,7 +163,7 @@ pub struct Job {
     pub id: String,
     /// What is asked.
     pub order: Order,
-    /// The log.
+    /// The log or recording.
     pub file: HeldFile,
 }
 

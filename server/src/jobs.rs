@@ -48,7 +48,11 @@ impl Jobs {
             Ok(0) => return,
             Ok(items) => (JobOutcome::Ok, None, *items),
             Err(error) => {
-                tracing::warn!(job, error = %error, "the job stops here and tries again at its next turn");
+                tracing::warn!(
+                    job,
+                    error = error.in_full(),
+                    "the job stops here and tries again at its next turn"
+                );
                 (JobOutcome::Failed, Some(error.to_string()), 0)
             }
         };
@@ -56,7 +60,7 @@ impl Jobs {
         let status =
             JobStatus { job: job.to_owned(), started_at, finished_at, outcome, message, items };
         if let Err(error) = self.write_status(&status).await {
-            tracing::warn!(job, error = %error, "the status of a job could not be stored");
+            tracing::warn!(job, error = error.in_full(), "the status of a job could not be stored");
         }
     }
 

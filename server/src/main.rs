@@ -16,7 +16,7 @@ use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, d
 use leasewatch_server::enrollment::command::{self, JoinTokenCommand, NodesCommand};
 use leasewatch_server::export::{self, ExportRequest};
 use leasewatch_server::import::history::{self, HistoryRequest};
-use leasewatch_server::import::spool::{self, SpoolFlags};
+use leasewatch_server::import::spool::{self, SpoolFlags, SpoolRequest};
 use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
 use leasewatch_server::{demo, serve};
@@ -315,9 +315,10 @@ async fn import_history(past: Past) -> anyhow::Result<()> {
 
 async fn import_spool(flags: SpoolFlags) -> anyhow::Result<()> {
     let progress = Progress::default();
-    let report = watched(spool::run(&flags, &progress), &progress).await?;
+    let request = SpoolRequest::resolve(flags)?;
+    let report = watched(spool::run(&request, &progress), &progress).await?;
     print!("{report}");
-    println!("{}/nodes/{}", flags.destination.resolve()?.0, report.node);
+    println!("{}/nodes/{}", request.server, report.node);
     Ok(())
 }
 

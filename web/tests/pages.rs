@@ -67,6 +67,8 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
         ("import_done", run(ImportRunView::sample())),
         ("import_running", run(ImportRunView::running_sample())),
         ("import_failed", run(ImportRunView::failed_sample())),
+        ("import_recorded", run(ImportRunView::recorded_sample())),
+        ("import_no_recording", run(ImportRunView::no_recording_sample())),
         ("overview", overview::render(&OverviewView::sample(), &overview_context).unwrap()),
         ("empty", overview::render(&OverviewView::empty_sample(), &overview_context).unwrap()),
         ("node", node::render(&view, &node_context).unwrap()),

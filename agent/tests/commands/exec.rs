@@ -119,6 +119,15 @@ fn beside_a_running_agent_nothing_is_started() {
 }
 
 #[test]
+fn a_job_of_a_node_that_no_server_has_welcomed_runs_all_the_same_and_unrecorded() {
+    let rig = Rig::of_cards("H100-SXM5-80GB", 40, "");
+    let ended = run(&rig, &["--", "sh", "-c", "echo ran; exit 4"]);
+    assert_eq!((ended.code, ended.out.as_str()), (Some(4), "ran\n"), "{}", ended.err);
+    assert!(ended.err.contains("no server has welcomed this node yet"), "{}", ended.err);
+    assert_eq!(recorded(&rig), []);
+}
+
+#[test]
 fn a_job_is_recorded_into_a_folder_without_a_server() {
     let rig = Rig::of_cards("H100-SXM5-80GB", 40, "");
     let folder = rig.state_dir().display().to_string();

@@ -27,7 +27,7 @@ pub fn spawn_revocations(state: GrpcState) {
         loop {
             look.tick().await;
             if let Err(error) = end_revoked(&state, &mut told).await {
-                tracing::warn!(error = %error, "revoked keys cannot be looked for");
+                tracing::warn!(error = error.in_full(), "revoked keys cannot be looked for");
             }
         }
     });

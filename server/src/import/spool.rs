@@ -7,25 +7,31 @@
 //! Not here: a recording in front of what an agent has delivered with the same key.
 
 mod files;
+mod packed;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason, Head};
 use leasewatch_core::evidence::statement::{StatementKind, sign};
-use leasewatch_core::id::{Sequence, clean_text};
+use leasewatch_core::id::{Sequence, Slug, clean_text};
 use leasewatch_core::segment::Origin;
-use leasewatch_core::time::Period;
+use leasewatch_proto::channel::ServerAddress;
 use leasewatch_proto::convert::{ChainStartParts, Welcome};
 use leasewatch_proto::v1::agent_message::Kind as ToServer;
 use tokio::sync::mpsc;
 
 use super::client::{Lineage, Stream, WINDOW_BYTES, acknowledged, hello};
-use super::{Destination, ImportError};
+use super::{Destination, ImportError, Joining};
 use crate::identity::Identity;
-use crate::intake::{Progress, Step};
+use crate::intake::{Progress, RecordingFault, RecordingReport, Step};
 use files::{Files, Item, Summary};
+pub(super) use packed::{Unpacked, is_archive, unpack};
+
+/// Name of the key in a recording.
+const KEY: &str = "node.key";
+/// Name of its folder of segments.
+const SPOOL: &str = "spool";
 
 /// Items that are read ahead of what was sent.
 const READ_AHEAD: usize = 8;
@@ -42,46 +48,64 @@ pub struct SpoolFlags {
     pub destination: Destination,
 }
 
-/// What an import of a recording did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SpoolReport {
-    /// Public id of the node.
+/// A recording, and where it goes.
+#[derive(Debug)]
+pub struct SpoolRequest {
+    /// The folder with `node.key` and `spool`.
+    pub dir: PathBuf,
+    /// Name of the node.
     pub node: String,
-    /// What the segments are marked as.
-    pub origin: Origin,
-    /// Segments that the server acknowledged.
-    pub segments: u64,
-    /// Segments that it had already.
-    pub segments_covered: u64,
-    /// From the beginning to the end of the recording.
-    pub period: Period,
-    /// What could not be taken, in words.
-    pub left_out: Vec<String>,
+    /// The tenant that the recording has to be of; `None` for whichever it is of.
+    pub tenant: Option<Slug>,
+    /// The provider of the node.
+    pub provider: Slug,
+    /// The running server.
+    pub server: ServerAddress,
+    /// What a new node joins with; `None` where enrolment is open.
+    pub join: Option<Joining>,
+}
+
+impl SpoolRequest {
+    /// As the command line says it.
+    ///
+    /// # Errors
+    /// [`ImportError::Target`] names the option.
+    pub fn resolve(flags: SpoolFlags) -> Result<Self, ImportError> {
+        let (server, join) = flags.destination.resolve()?;
+        let (dir, node, provider) = (flags.dir, flags.node, flags.destination.provider);
+        Ok(Self { dir, node, tenant: None, provider, server, join })
+    }
 }
 
 /// Imports a recording.
 ///
 /// # Errors
 /// [`ImportError`]. What was acknowledged before an error stays, and the same command goes on there.
-pub async fn run(flags: &SpoolFlags, progress: &Progress) -> Result<SpoolReport, ImportError> {
-    let name = clean_text(&flags.node, 120);
+pub async fn run(
+    request: &SpoolRequest,
+    progress: &Progress,
+) -> Result<RecordingReport, ImportError> {
+    let name = clean_text(&request.node, 120);
     if name.trim().is_empty() {
         return Err(ImportError::NodeName);
     }
-    let (server, join) = flags.destination.resolve()?;
-    let identity = identity(&flags.dir)?;
-    let (folder, key) = (flags.dir.join("spool"), identity.signing_key().clone());
+    let identity = identity(&request.dir)?;
+    let (folder, key) = (request.dir.join(SPOOL), identity.signing_key().clone());
     let reading = tokio::task::spawn_blocking(move || Files::open(&folder, key));
     let (files, summary) = reading.await.map_err(|_| ImportError::broken())??;
     let first = &summary.first;
+    if let Some(chosen) = request.tenant.as_ref().filter(|tenant| **tenant != first.tenant) {
+        let (chosen, tenant) = (chosen.to_string(), first.tenant.to_string());
+        return Err(ImportError::Recording(RecordingFault::OtherTenant { tenant, chosen }));
+    }
     let origin = match first.origin {
         Origin::Simulated => Origin::Simulated,
         Origin::Measured | Origin::Imported => Origin::Imported,
     };
     let lineage = Lineage::of_history(&identity, first.chain, origin);
-    let hello = hello((&first.tenant, &flags.destination.provider, name), &identity, &lineage)?;
-    let mut stream = Stream::open(&server).await?;
-    let welcome = stream.shake_hands(&hello, &identity, join.as_ref()).await?;
+    let hello = hello((&first.tenant, &request.provider, name), &identity, &lineage)?;
+    let mut stream = Stream::open(&request.server).await?;
+    let welcome = stream.shake_hands(&hello, &identity, request.join.as_ref()).await?;
     check_node(first, &welcome)?;
     if welcome.start_wanted {
         stream.send_start(&start(&summary, &identity)).await?;
@@ -92,7 +116,7 @@ pub async fn run(flags: &SpoolFlags, progress: &Progress) -> Result<SpoolReport,
     let segments = send(&mut stream, queue, (&summary, progress)).await?;
     let mut left_out = reading.await.map_err(|_| ImportError::broken())?;
     left_out.splice(0..0, summary.left_out.iter().cloned());
-    Ok(SpoolReport {
+    Ok(RecordingReport {
         node: welcome.node.to_string(),
         origin,
         segments,
@@ -104,7 +128,6 @@ pub async fn run(flags: &SpoolFlags, progress: &Progress) -> Result<SpoolReport,
 
 /// The key of the recording. None is ever made here.
 fn identity(dir: &Path) -> Result<Identity, ImportError> {
-    const KEY: &str = "node.key";
     let path = dir.join(KEY);
     if let Err(source) = std::fs::symlink_metadata(&path) {
         return Err(ImportError::File { path: path.display().to_string(), source });
@@ -165,18 +188,6 @@ async fn send(
             let waiting = u64::try_from(in_flight.len()).unwrap_or(0);
             progress.set(Step::Delivering(sent.saturating_sub(waiting), summary.segments));
         }
-    }
-}
-
-impl fmt::Display for SpoolReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (segments, origin) = (self.segments, self.origin.name());
-        let (from, to) = (self.period.start, self.period.end);
-        writeln!(f, "imported {segments} segments, {from} to {to}, marked as {origin}")?;
-        if self.segments_covered > 0 {
-            writeln!(f, "skipped {} segments that are recorded already", self.segments_covered)?;
-        }
-        self.left_out.iter().try_for_each(|what| writeln!(f, "left out: {what}"))
     }
 }
 

@@ -105,7 +105,7 @@ pub async fn turn(jobs: &Jobs, again: bool) -> Result<u64, StoreError> {
         match closed {
             Ok(records) => written += records,
             Err(error) => {
-                tracing::error!(%hour, error = %error, "an hour could not be closed and stays in the queue");
+                tracing::error!(%hour, error = error.in_full(), "an hour could not be closed and stays in the queue");
                 failed = failed.or(Some(error));
             }
         }

@@ -53,7 +53,7 @@ async fn follow(jobs: &Jobs, changes: &mut broadcast::Receiver<Change>, hour: Ho
         }
         if let Some(node) = waiting.next() {
             if let Err(error) = remake_and_rest(jobs, node).await {
-                tracing::warn!(node.id = %node, error = %error, "an open hour could not be metered");
+                tracing::warn!(node.id = %node, error = error.in_full(), "an open hour could not be metered");
             }
             continue;
         }
@@ -114,7 +114,7 @@ pub async fn turn(jobs: &Jobs) -> Result<u64, StoreError> {
         match remake_and_rest(jobs, row.id).await {
             Ok(()) => made += 1,
             Err(error) => {
-                tracing::warn!(node.id = %row.id, error = %error, "an open hour could not be metered");
+                tracing::warn!(node.id = %row.id, error = error.in_full(), "an open hour could not be metered");
                 failed = failed.or(Some(error));
             }
         }

@@ -1,6 +1,10 @@
 //! What can go wrong in the store, by what the caller can do about it.
 
+use leasewatch_core::id::clean_text;
 use sqlx::error::ErrorKind;
+
+/// Characters of an error in a log.
+const LOG_CHARS: usize = 400;
 
 /// Why a store function did not do its work. The transaction is of no more use after any of them.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +68,22 @@ pub enum StoreError {
     /// Anything else that the database said.
     #[error("the database refused a statement")]
     Query(#[source] sqlx::Error),
+}
+
+impl StoreError {
+    /// The error with its causes, on one line, for a log; cut, since a database may repeat what it
+    /// was given.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(cause) = source {
+            text.push_str(": ");
+            text.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        clean_text(&text, LOG_CHARS)
+    }
 }
 
 impl From<sqlx::Error> for StoreError {

@@ -279,7 +279,7 @@ fn samples_of_a_monitor_and_a_snapshot_are_imported() {
 }
 
 /// Sends the form of the page as a browser does: status, address of the answer, body.
-fn upload(
+pub(crate) fn upload(
     server: &RunningServer,
     fields: &[(&str, &str)],
     file: Option<(&str, &[u8])>,
@@ -311,11 +311,12 @@ fn upload(
 }
 
 /// The view struct of an import when it is over.
-fn outcome(server: &RunningServer, location: &str) -> Value {
+pub(crate) fn outcome(server: &RunningServer, location: &str) -> Value {
     let (path, query) = location.split_once('?').unwrap();
     eventually("the import's end", || {
         let view = server.json(&format!("{path}/import.json?{query}"));
-        Some(view).filter(|view| view["state"] == "done" || view["state"] == "failed")
+        let is_over = ["done", "recorded", "failed"].contains(&view["state"].as_str().unwrap());
+        is_over.then_some(view)
     })
 }
 

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use leasewatch_server::clock::Clock;
 use serde_json::Value;
 
 use crate::fleet::{close_hours, connect, programs, scenario};
-use crate::imports::{node_id, utf8};
+use crate::imports::{node_id, outcome, upload, utf8};
 use crate::process::{RunningServer, data_dir};
 
 fn agent(arguments: &[&str], dir: &Path) -> Output {
@@ -73,4 +75,51 @@ async fn a_recording_is_reported_and_imported_once_with_its_mark() {
     assert!(agent(&["record", "--for", "2s"], &dir).status.success());
     assert_eq!(node_id(&import(&server, &dir)), node);
     assert!(measured_ms(&server, data.path(), &node).await > of_gpus);
+}
+
+/// The folder as `tar -czf` packs it.
+fn packed(dir: &Path) -> Vec<u8> {
+    let mut archive = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    archive.append_dir_all("recording", dir).unwrap();
+    archive.into_inner().unwrap().finish().unwrap()
+}
+
+#[test]
+fn a_recording_is_uploaded_on_a_page_once_and_leaves_no_key_behind() {
+    let data = data_dir();
+    let dir = data.path().join("recording");
+    std::fs::write(dir.with_extension("toml"), scenario("demo-v100-t4")).unwrap();
+    assert!(agent(&["record", "--for", "2s", "--cadence", "100ms"], &dir).status.success());
+    let server = RunningServer::start(data.path());
+    let send = |archive: &[u8], name| {
+        let (status, location, page) =
+            upload(&server, &[("node", "recorded")], Some((name, archive)), "");
+        assert_eq!(status, 303, "{page}");
+        (outcome(&server, &location), location)
+    };
+
+    let (view, location) = send(&packed(&dir), "recording.tgz");
+    assert_eq!((&view["state"], &view["origin"]), (&"recorded".into(), &"simulated".into()));
+    assert!(view["segments"].as_i64().unwrap() > 0 && view["left_out"] == Value::Array(vec![]));
+    let page = server.get(&location);
+    assert!(page.contains("SIMULATED") && page.contains("parts recorded"), "{page}");
+    assert!(server.get(&location.replace("lang=en", "lang=zh-CN")).contains("新记录的数据段"));
+    // The command line finds all of it there, and so does a second upload.
+    let output = import(&server, &dir);
+    assert_eq!(Value::from(node_id(&output)), view["node"]);
+    assert!(utf8(&output.stdout).starts_with("imported 0 segments"), "{output:?}");
+    let (again, _) = send(&packed(&dir), "again.tgz");
+    assert_eq!((&again["node"], &again["segments"]), (&view["node"], &0.into()));
+    assert_eq!(again["segments_covered"], view["segments"]);
+
+    // With the key of a server it is an agent's own state, which is not taken.
+    std::fs::write(dir.join("server.pub"), "00\n").unwrap();
+    let (refused, location) = send(&packed(&dir), "state.tgz");
+    assert_eq!(
+        (&refused["failure"], &refused["recording"]),
+        (&"recording".into(), &"agent_state".into())
+    );
+    assert!(server.get(&location).contains("Its key must not leave its machine"));
+    let left = std::fs::read_dir(data.path().join("uploads")).unwrap();
+    assert_eq!(left.count(), 0, "neither archive nor key stays");
 }

@@ -34,13 +34,20 @@ fn program(name: &str) -> PathBuf {
     program
 }
 
+/// Two cards that are well.
+const SCENARIO: &str = "driver_version = \"590.48.01\"\nstarted_s_ago = 60\n[[cards]]\nmodel = \"T4\"\n\
+    count = 2\nload = { shape = \"constant\", percent = 40 }\n";
+
 fn agent(server: &RunningServer, state: &Path, certificate: Option<&Path>) -> Command {
+    let scenario = state.with_extension("toml");
+    std::fs::write(&scenario, SCENARIO).unwrap();
     let mut command = Command::new(program("leasewatch-agent"));
     command
         .args(["run", "--name", "secure", "--server", &https(server), "--state-dir"])
         .arg(state)
         .arg("--nvml-library")
         .arg(program("libnvidia_ml_sim.so"))
+        .env("LEASEWATCH_SIM_SCENARIO", scenario)
         .env_remove("LEASEWATCH_SERVER_CERTIFICATE")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -49,6 +56,31 @@ fn agent(server: &RunningServer, state: &Path, certificate: Option<&Path>) -> Co
         command.arg("--server-certificate").arg(certificate);
     }
     command
+}
+
+/// Another command of the agent, with JSON of its answer.
+fn told(command: &str, state: &Path, more: &[&str]) -> (Option<i32>, Value) {
+    let output = Command::new(program("leasewatch-agent"))
+        .args([command, "--json", "--state-dir"])
+        .arg(state)
+        .args(more)
+        .env("LEASEWATCH_NVML_LIBRARY", program("libnvidia_ml_sim.so"))
+        .env_remove("LEASEWATCH_SERVER_CERTIFICATE")
+        .output()
+        .unwrap();
+    let json = serde_json::from_slice(&output.stdout);
+    (output.status.code(), json.unwrap_or_else(|error| panic!("{error}: {output:?}")))
+}
+
+/// What `doctor` finds in one check: its outcome and its words.
+fn found(server: &RunningServer, state: &Path, certificate: &Path, id: &str) -> (String, String) {
+    let url = https(server);
+    let options = ["--server", &url, "--server-certificate", certificate.to_str().unwrap()];
+    let (_, json) = told("doctor", state, &options);
+    let check = json["checks"].as_array().unwrap().iter().find(|check| check["id"] == id);
+    let check = check.unwrap_or_else(|| panic!("no {id}: {json}"));
+    let text = |key: &str| check[key].as_str().unwrap_or_default().to_owned();
+    (text("outcome"), text("found"))
 }
 
 fn https(server: &RunningServer) -> String {
@@ -82,6 +114,17 @@ fn an_agent_delivers_over_tls_and_a_lost_state_is_on_its_page() {
         (&begun["chain_starts"][0]["reason"], &begun["record_breaks"]),
         (&"joined".into(), &0.into())
     );
+    // The node itself says the same. Its clock is the server's, so nothing is wrong with it.
+    let status = eventually("a status of a connected agent", || {
+        let (code, json) = told("status", &state, &[]);
+        let has_looked = json["agent"]["nvml_available"] == true;
+        (has_looked && json["agent"]["connected"] == true).then_some((code, json))
+    });
+    assert_eq!((status.0, &status.1["running"]), (Some(0), &Value::Bool(true)), "{}", status.1);
+    assert_eq!(status.1["agent"]["node"], id.as_str());
+    let way = |id| found(&server, &state, &certificate, id);
+    assert!(way("server.reach").1.ends_with("answers, over TLS"), "{:?}", way("server.reach"));
+    assert_eq!(way("server.identity"), ("ok".to_owned(), "the server of before".to_owned()));
     running.stop();
 
     std::fs::remove_file(state.join("state.toml")).unwrap();
@@ -135,6 +178,8 @@ fn an_agent_with_another_certificate_or_none_tells_the_server_nothing() {
     let told = log.lines().map_while(Result::ok).any(|line| line.contains("another certificate"));
     assert!(told, "the agent says why it does not connect");
     assert!(nodes(&server).is_empty());
+    let (outcome, words) = found(&server, &data.path().join("agent"), &other, "server.reach");
+    assert!(outcome == "differs" && words.contains("another certificate"), "{words}");
 
     let alone =
         agent(&server, &data.path().join("alone"), None).stderr(Stdio::piped()).output().unwrap();

@@ -1,4 +1,4 @@
-//! The form that uploads an old log, and the imports since the server's start.
+//! The form that uploads an old log or a recording, and the imports since the server's start.
 //!
 //! Not here: how one import goes on (`import_run`).
 
@@ -15,6 +15,9 @@ use crate::wire;
 
 /// Column names that the form suggests.
 const COLUMNS: &str = "timestamp,utilization.gpu,utilization.memory,memory.used,memory.total,temperature.gpu,power.draw";
+
+/// Makes one file of the folder that `leasewatch-agent record DIR` wrote.
+const PACK: &str = "tar -czf recording.tgz -C DIR node.key spool";
 
 /// Everything that the form shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -36,7 +39,7 @@ pub struct ImportView {
 /// The fields' values, as they were typed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Default)]
 pub struct Entered {
-    /// Which tool wrote the log: `auto`, `nvidia-smi` or `jsonl`.
+    /// What the file is: `auto`, `nvidia-smi`, `jsonl` or `recording`.
     pub kind: String,
     /// Name of the node.
     pub node: String,
@@ -198,6 +201,7 @@ impl Page<'_> {
             ("auto", Text::ImportKindAuto),
             ("nvidia-smi", Text::ImportKindSmi),
             ("jsonl", Text::ImportKindJsonl),
+            ("recording", Text::ImportKindRecording),
         ];
         let chosen = |value: &str| self.view.entered.kind == value;
         kinds
@@ -256,6 +260,10 @@ impl Page<'_> {
 
     fn file_hint(&self) -> String {
         phrase::import_file_hint(self.cx.language, self.file_max())
+    }
+
+    fn pack_command(&self) -> &'static str {
+        PACK
     }
 
     fn suggested_columns(&self) -> &'static str {

@@ -1,12 +1,15 @@
-//! One import of an uploaded log: how far it is, and its report.
+//! One import of an uploaded log or recording: how far it is, and its report.
 
 mod line_fault;
 mod outcome;
 
-pub use outcome::{LineProblem, LineProblems, RunFailure, RunReport};
+pub use outcome::{
+    LineProblem, LineProblems, RecordingProblem, RunFailure, RunRecording, RunReport,
+};
 
 use askama::Template;
 use leasewatch_core::log_fault::{LineFault, LogText};
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{Period, Timestamp};
 use serde::Serialize;
 
@@ -61,6 +64,8 @@ pub enum RunState {
     },
     /// Done.
     Done(Box<RunReport>),
+    /// Done, of a recording.
+    Recorded(Box<RunRecording>),
     /// Not imported.
     Failed(RunFailure),
 }
@@ -89,12 +94,13 @@ impl RunState {
                 phrase::import_running(language, pct, cx.t(step.words()))
             }
             Self::Done(report) => phrase::import_done(language, count(report.rows)),
+            Self::Recorded(report) => phrase::recording_done(language, count(report.segments)),
             Self::Failed(_) => cx.t(Text::ImportFailed).to_owned(),
         }
     }
 
     fn is_over(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::Failed(_))
+        matches!(self, Self::Done(_) | Self::Recorded(_) | Self::Failed(_))
     }
 }
 
@@ -172,6 +178,22 @@ impl Page<'_> {
         }
     }
 
+    fn recording(&self) -> Option<&RunRecording> {
+        match &self.view.state {
+            RunState::Recorded(report) => Some(report),
+            _ => None,
+        }
+    }
+
+    /// The node that has it now, and the time of it.
+    fn result(&self) -> Option<(&str, Option<Period>)> {
+        match &self.view.state {
+            RunState::Done(report) => Some((&report.node, report.period)),
+            RunState::Recorded(report) => Some((&report.node, Some(report.period))),
+            _ => None,
+        }
+    }
+
     fn failure(&self) -> Option<&RunFailure> {
         match &self.view.state {
             RunState::Failed(failure) => Some(failure),
@@ -224,20 +246,20 @@ impl Page<'_> {
         Quantity::duration_ms(*ms).text(self.cx.language)
     }
 
-    /// The node's page, at the log's last week.
-    fn node(&self, report: &RunReport) -> String {
+    /// The node's page, at the last week of what was imported.
+    fn node(&self, node: &str, period: &Option<Period>) -> String {
         let zone = self.cx.zone;
-        let week = report.period.map(|period| {
+        let week = period.map(|period| {
             format::iso_date(period.end.plus_ms(-6 * leasewatch_core::time::DAY_MS), zone)
         });
-        self.cx.here.to(Route::Node(report.node.clone())).in_week(week).href()
+        self.cx.here.to(Route::Node(node.to_owned())).in_week(week).href()
     }
 
-    /// The log's hours as CSV.
-    fn hours(&self, report: &RunReport) -> Option<String> {
-        let (zone, period) = (self.cx.zone, report.period?);
+    /// The hours of what was imported as CSV.
+    fn hours(&self, node: &str, period: &Option<Period>) -> Option<String> {
+        let (zone, period) = (self.cx.zone, (*period)?);
         let date = |at| format::iso_date(at, zone);
-        Some(path::hours_csv(&date(period.start), &date(period.end), zone, Some(&report.node)))
+        Some(path::hours_csv(&date(period.start), &date(period.end), zone, Some(node)))
     }
 }
 
@@ -288,6 +310,31 @@ impl ImportRunView {
     #[must_use]
     pub fn running_sample() -> Self {
         Self { state: running_sample(), ..Self::sample() }
+    }
+
+    /// A recording that is done, with a damaged file.
+    #[must_use]
+    pub fn recorded_sample() -> Self {
+        let report = RunRecording {
+            node: "5d3a61e8b0f94c27a1d8e6f3029b7c44".to_owned(),
+            origin: Origin::Imported,
+            segments: 1_438,
+            segments_covered: 60,
+            period: Period::new(
+                super::sample::NOW.plus_ms(-9 * 86_400_000),
+                super::sample::NOW.plus_ms(-8 * 86_400_000),
+            ),
+            left_out: vec!["0000000007.spool: 812 bytes without a whole record".to_owned()],
+        };
+        let file = "recording.tgz".to_owned();
+        Self { file, state: RunState::Recorded(Box::new(report)), ..Self::sample() }
+    }
+
+    /// A recording that is none.
+    #[must_use]
+    pub fn no_recording_sample() -> Self {
+        let why = RunFailure::Recording(RecordingProblem::AgentState);
+        Self { state: RunState::Failed(why), ..Self::recorded_sample() }
     }
 
     /// The same when its columns are not known.

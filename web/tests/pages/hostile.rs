@@ -11,7 +11,7 @@ use leasewatch_web::pages::error::{self, ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::import::{self, ImportView};
 use leasewatch_web::pages::import_run::{
-    self, ImportRunView, LineProblem, LineProblems, RunFailure, RunState,
+    self, ImportRunView, LineProblem, LineProblems, RecordingProblem, RunFailure, RunState,
 };
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView, TenantLane};
@@ -167,6 +167,13 @@ fn the_import_pages_stay_whole() {
             (report.node, report.columns_ignored) = (owned(), vec![owned()]);
             report.problems = problems();
         }
+        let recorded = |text: String| {
+            let mut view = ImportRunView::recorded_sample();
+            if let RunState::Recorded(report) = &mut view.state {
+                (report.node, report.left_out) = (text.clone(), vec![text]);
+            }
+            view
+        };
         let failed = |failure| ImportRunView { state: RunState::Failed(failure), ..done.clone() };
         for view in [
             done.clone(),
@@ -174,6 +181,8 @@ fn the_import_pages_stay_whole() {
             failed(RunFailure::OtherTool { found: ForeignOutput::Dmon, instead: owned() }),
             failed(RunFailure::Nothing(problems())),
             failed(RunFailure::Refused { reason: owned() }),
+            failed(RunFailure::Recording(RecordingProblem::OtherTenant { tenant: owned() })),
+            recorded(owned()),
         ] {
             let cx = context(Language::ZhCn, Route::ImportRun(owned()));
             check("import_run", &import_run::render(&view, &cx).unwrap(), text);

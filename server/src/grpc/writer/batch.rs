@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 
-use leasewatch_core::id::clean_text;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 
 use super::put::{self, Stored};
@@ -15,8 +14,6 @@ use crate::store::{Db, Scope, StoreError, partition};
 
 /// Days that are remembered as having partitions, before the memory starts anew.
 const DAYS_KEPT: usize = 8_192;
-/// Characters of an error in the log.
-const ERROR_CHARS: usize = 400;
 
 /// Writes batches. It remembers nothing that a restart could lose.
 pub(super) struct Batcher {
@@ -46,13 +43,21 @@ impl Batcher {
         match self.transact(&references).await {
             Ok(stored) => self.answer_all(batch, stored),
             Err(Failure::Undone(error)) => {
-                tracing::warn!(error = %chain_of(&error), items = batch.len(), "a batch failed and is written one by one");
+                tracing::warn!(
+                    error = error.in_full(),
+                    items = batch.len(),
+                    "a batch failed and is written one by one"
+                );
                 for submission in batch {
                     self.write_alone(submission).await;
                 }
             }
             Err(Failure::Unknown(error)) => {
-                tracing::error!(error = %chain_of(&error), items = batch.len(), "a commit has no known outcome; nothing is acknowledged");
+                tracing::error!(
+                    error = error.in_full(),
+                    items = batch.len(),
+                    "a commit has no known outcome; nothing is acknowledged"
+                );
                 for submission in batch {
                     let _ = submission.answer.send(Err(WriteError::Unavailable));
                 }
@@ -70,7 +75,7 @@ impl Batcher {
             Err(Failure::Undone(error) | Failure::Unknown(error)) => error,
         };
         let node = submission.node.facts.id;
-        tracing::error!(node.id = %node, error = %chain_of(&error), "an item could not be stored");
+        tracing::error!(node.id = %node, error = error.in_full(), "an item could not be stored");
         let _ = submission.answer.send(match error {
             // It would be the same next time, and the chain must go on.
             StoreError::Constraint { .. } | StoreError::OutOfRange { .. } => {
@@ -128,7 +133,7 @@ impl Batcher {
                     self.days.insert(day);
                 }
                 Err(error) => {
-                    tracing::error!(error = %chain_of(&error), "no partition for {start}")
+                    tracing::error!(error = error.in_full(), "no partition for {start}")
                 }
             }
         }
@@ -156,16 +161,4 @@ fn not_storable(item: &Item) -> Outcome {
     };
     let message = "the store cannot hold this".to_owned();
     Outcome::Refused(Refused { sequence, code: "not_storable", message })
-}
-
-/// An error with its causes, on one line, cut: a database may repeat what it was given.
-fn chain_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    clean_text(&text, ERROR_CHARS)
 }

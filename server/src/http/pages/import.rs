@@ -1,4 +1,4 @@
-//! The form that uploads an old log.
+//! The form that uploads an old log, or a recording.
 //!
 //! What was sent is checked, and the file put into the queue. Not here: reading the log, which
 //! takes longer than a request may.
@@ -23,7 +23,7 @@ use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
-use crate::intake::{LogKind, Order, UPLOADS_KEPT, Upload, cadence_ms};
+use crate::intake::{LogKind, Order, UPLOADS_KEPT, Upload, UploadKind, cadence_ms};
 use crate::store::user::Role;
 use received::{Received, receive};
 
@@ -35,6 +35,7 @@ const DEFAULT: &str = "default";
 const AUTO: &str = "auto";
 const SMI: &str = "nvidia-smi";
 const JSONL: &str = "jsonl";
+const RECORDING: &str = "recording";
 /// Characters of a node's name.
 const NAME_CHARACTERS_MAX: usize = 120;
 
@@ -162,8 +163,9 @@ pub(super) fn may_see(asker: &Asker, upload: &Upload) -> bool {
 fn entered(order: &Order) -> Entered {
     let kind = match order.kind {
         None => AUTO,
-        Some(LogKind::Smi) => SMI,
-        Some(LogKind::Jsonl) => JSONL,
+        Some(UploadKind::Log(LogKind::Smi)) => SMI,
+        Some(UploadKind::Log(LogKind::Jsonl)) => JSONL,
+        Some(UploadKind::Recording) => RECORDING,
     };
     // Whole seconds without a point, as they are typed.
     let cadence = order.cadence_ms.map(|ms| format!("{}.{:03}", ms / 1_000, ms % 1_000));
@@ -207,8 +209,9 @@ fn order(entered: &Entered, tenants: &[String], faults: &mut Vec<FieldFault>) ->
     valid(Field::Tenant, tenant.is_none());
     let kind = match entered.kind.as_str() {
         "" | AUTO => Some(None),
-        SMI => Some(Some(LogKind::Smi)),
-        JSONL => Some(Some(LogKind::Jsonl)),
+        SMI => Some(Some(UploadKind::Log(LogKind::Smi))),
+        JSONL => Some(Some(UploadKind::Log(LogKind::Jsonl))),
+        RECORDING => Some(Some(UploadKind::Recording)),
         _ => None,
     };
     valid(Field::Kind, kind.is_none());

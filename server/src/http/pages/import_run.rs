@@ -4,7 +4,8 @@ use axum::Json;
 use axum::extract::{Path, State as HttpState};
 use axum::response::{Html, IntoResponse, Response};
 use leasewatch_web::pages::import_run::{
-    ImportRunView, LineProblem, LineProblems, RunFailure, RunReport, RunState, RunStep, render,
+    ImportRunView, LineProblem, LineProblems, RecordingProblem, RunFailure, RunRecording,
+    RunReport, RunState, RunStep, render,
 };
 use leasewatch_web::path::Route;
 
@@ -13,7 +14,9 @@ use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
-use crate::intake::{Failure, ImportReport, Problems, State, Step, Upload};
+use crate::intake::{
+    Failure, ImportReport, Problems, RecordingFault, RecordingReport, State, Step, Upload,
+};
 
 pub(in crate::http) async fn html(
     HttpState(http): HttpState<Http>,
@@ -67,6 +70,7 @@ pub(super) fn state(upload: &Upload, before: usize) -> RunState {
         State::Waiting => RunState::Waiting { before: count(before) },
         State::Running(progress) => running(progress.step()),
         State::Done(report) => RunState::Done(Box::new(done(report))),
+        State::Recorded(report) => RunState::Recorded(Box::new(recorded(report))),
         State::Failed(why) => RunState::Failed(failed(why)),
     }
 }
@@ -95,6 +99,18 @@ fn done(report: &ImportReport) -> RunReport {
     }
 }
 
+fn recorded(report: &RecordingReport) -> RunRecording {
+    let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    RunRecording {
+        node: report.node.clone(),
+        origin: report.origin,
+        segments: number(report.segments),
+        segments_covered: number(report.segments_covered),
+        period: report.period,
+        left_out: report.left_out.clone(),
+    }
+}
+
 fn problems(problems: &Problems) -> LineProblems {
     let first = problems.first.iter();
     LineProblems {
@@ -117,7 +133,22 @@ fn failed(failure: &Failure) -> RunFailure {
         Failure::Strict(lines) => RunFailure::Strict(problems(lines)),
         Failure::Cadence => RunFailure::Cadence,
         Failure::NodeName => RunFailure::NodeName,
+        Failure::Recording(fault) => RunFailure::Recording(recording_problem(fault)),
         Failure::Refused(reason) => RunFailure::Refused { reason: reason.clone() },
+    }
+}
+
+fn recording_problem(fault: &RecordingFault) -> RecordingProblem {
+    match fault {
+        RecordingFault::Broken => RecordingProblem::Broken,
+        RecordingFault::TooLarge => RecordingProblem::TooLarge,
+        RecordingFault::NoKey => RecordingProblem::NoKey,
+        RecordingFault::NoSegment => RecordingProblem::NoSegment,
+        RecordingFault::Several => RecordingProblem::Several,
+        RecordingFault::AgentState => RecordingProblem::AgentState,
+        RecordingFault::OtherTenant { tenant, .. } => {
+            RecordingProblem::OtherTenant { tenant: tenant.clone() }
+        }
     }
 }
 

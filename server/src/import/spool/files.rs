@@ -18,10 +18,11 @@ use leasewatch_proto::convert::{ChainStartParts, DropParts, SegmentParts};
 use tokio::sync::mpsc;
 
 use crate::import::ImportError;
+use crate::intake::RecordingFault;
 
 /// No agent writes a longer file.
-const FILE_BYTES_MAX: u64 = 4 << 20;
-const SUFFIX: &str = "spool";
+pub(super) const FILE_BYTES_MAX: u64 = 4 << 20;
+pub(super) const SUFFIX: &str = "spool";
 
 /// The files that are read.
 pub(super) struct Files {
@@ -71,7 +72,7 @@ impl Files {
     /// Looks through the files. The chain is that of the last file: an agent goes on in one chain.
     ///
     /// # Errors
-    /// [`ImportError::File`] for a folder that cannot be read, [`ImportError::State`] for one
+    /// [`ImportError::File`] for a folder that cannot be read, [`ImportError::Recording`] for one
     /// without a segment of this key.
     pub(super) fn open(folder: &Path, key: SigningKey) -> Result<(Self, Summary), ImportError> {
         let fail = |source| ImportError::File { path: folder.display().to_string(), source };
@@ -89,7 +90,7 @@ impl Files {
                 Err(why) => left_out.push(format!("{}: {why}", name(&path))),
             }
         }
-        let none = || ImportError::State(format!("{} holds no segment", folder.display()));
+        let none = || ImportError::Recording(RecordingFault::NoSegment);
         let chain = kept.last().map(|(_, header)| header.chain).ok_or_else(none)?;
         let is_of_chain = |header: &FileHeader| header.chain == chain;
         for (path, _) in kept.iter().filter(|(_, header)| !is_of_chain(header)) {

@@ -6,7 +6,7 @@ use leasewatch_core::evidence::chain::{
 use leasewatch_core::evidence::spool::{FileHeader, encode_drop, encode_segment};
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, Slug};
 use leasewatch_core::segment::{Block, Event, EventKind, EventsBlock};
-use leasewatch_core::time::Timestamp;
+use leasewatch_core::time::{Period, Timestamp};
 
 use super::*;
 
@@ -164,9 +164,11 @@ fn a_hole_that_the_recording_explains_keeps_its_reason() {
 #[test]
 fn a_folder_without_a_segment_or_a_key_is_told_so() {
     let recording = Recording::new();
-    assert!(matches!(recording.open(), Err(ImportError::State(_))));
+    let no_segment =
+        |result| matches!(result, Err(ImportError::Recording(RecordingFault::NoSegment)));
+    assert!(no_segment(recording.open()));
     recording.file(1, recording.identity.public_key(), &[]);
-    assert!(matches!(recording.open(), Err(ImportError::State(_))));
+    assert!(no_segment(recording.open()));
     let empty = tempfile::tempdir().unwrap();
     assert!(matches!(identity(empty.path()), Err(ImportError::File { .. })));
     assert_eq!(fs::read_dir(empty.path()).unwrap().count(), 0);

@@ -1,6 +1,7 @@
 //! How an import ended, as its page and its JSON tell it.
 
 use leasewatch_core::log_fault::{ForeignOutput, LineFault};
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Period;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
@@ -31,6 +32,25 @@ pub struct RunReport {
     pub columns_ignored: Vec<String>,
     /// Lines that were not understood.
     pub problems: LineProblems,
+}
+
+/// What an import of a recording did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RunRecording {
+    /// Public id of the node.
+    pub node: String,
+    /// What its segments are marked as.
+    #[serde(serialize_with = "wire::origin")]
+    pub origin: Origin,
+    /// Segments that were recorded.
+    pub segments: i64,
+    /// Segments that were recorded already.
+    pub segments_covered: i64,
+    /// From the beginning to the end of the recording.
+    #[serde(serialize_with = "wire::period")]
+    pub period: Period,
+    /// What could not be taken, as the command line says it.
+    pub left_out: Vec<String>,
 }
 
 /// Lines that were not understood.
@@ -94,10 +114,35 @@ pub enum RunFailure {
     Cadence,
     /// The name of the node holds nothing that can be shown.
     NodeName,
+    /// It is no recording that can be imported.
+    Recording(RecordingProblem),
     /// The server refused it, or something of its own failed.
     Refused {
         /// Why, as the command line says it.
         reason: String,
+    },
+}
+
+/// Why something is no recording that can be imported.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "recording", rename_all = "snake_case")]
+pub enum RecordingProblem {
+    /// It is no archive, or not a whole one.
+    Broken,
+    /// It holds more than a recording has.
+    TooLarge,
+    /// It lacks its key.
+    NoKey,
+    /// It holds no segment of its key.
+    NoSegment,
+    /// It holds more than one recording.
+    Several,
+    /// It is what an agent keeps for its own server.
+    AgentState,
+    /// It was made for another tenant.
+    OtherTenant {
+        /// Slug of that tenant.
+        tenant: String,
     },
 }
 
@@ -110,6 +155,8 @@ impl RunFailure {
             Self::GpusNotNamed | Self::OtherTool { .. } | Self::Nothing(_) | Self::Strict(_) => {
                 Some(Field::File)
             }
+            Self::Recording(RecordingProblem::OtherTenant { .. }) => Some(Field::Tenant),
+            Self::Recording(_) => Some(Field::File),
             Self::Cadence => Some(Field::Cadence),
             Self::NodeName => Some(Field::Node),
             Self::Refused { .. } => None,
@@ -129,6 +176,7 @@ impl RunFailure {
             Self::Strict(_) => Text::ImportStrictRefused,
             Self::Cadence => Text::ImportNoCadence,
             Self::NodeName => Text::ImportInvalidNode,
+            Self::Recording(problem) => return problem.words(language),
             Self::Refused { .. } => Text::ImportRefused,
         };
         words.words(language).to_owned()
@@ -149,6 +197,23 @@ impl RunFailure {
             Self::OtherTool { instead, .. } => Some(instead),
             _ => None,
         }
+    }
+}
+
+impl RecordingProblem {
+    fn words(&self, language: Language) -> String {
+        let words = match self {
+            Self::OtherTenant { tenant } => {
+                return phrase::recording_other_tenant(language, tenant);
+            }
+            Self::Broken => Text::RecordingBroken,
+            Self::TooLarge => Text::RecordingTooLarge,
+            Self::NoKey => Text::RecordingNoKey,
+            Self::NoSegment => Text::RecordingNoSegment,
+            Self::Several => Text::RecordingSeveral,
+            Self::AgentState => Text::RecordingAgentState,
+        };
+        words.words(language).to_owned()
     }
 }
 
