@@ -64,7 +64,7 @@ install_packages() {
   # Options are words, so that one variable can hold several.
   read -r -a options <<<"${LEASEWATCH_APT_OPTIONS:-}"
   options+=(-q -y --no-install-recommends -o DPkg::Lock::Timeout=300)
-  if ! { apt_get "${options[@]}" update && install_without_cluster "$@"; } >"$log" 2>&1 </dev/null; then
+  if ! { apt_get "${options[@]}" update && install_without_services "$@"; } >"$log" 2>&1 </dev/null; then
     tail -n 25 "$log" >&2
     rm -f "$log"
     die "apt could not install: $*" \
@@ -75,18 +75,29 @@ install_packages() {
 
 apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@"; }
 
-# Debian's package makes a database cluster of its own and starts it. Nobody asked for that one:
-# leasewatch brings its own data directory. The setting holds for this installation only.
-install_without_cluster() {
-  local setting=/etc/postgresql-common/createcluster.d/leasewatch.conf status=0
+# Debian's PostgreSQL makes a database cluster of its own and starts it, and its nginx answers on
+# port 80. Nobody asked for those: leasewatch wants the programs. The settings hold for this
+# installation only.
+install_without_services() {
+  local cluster=/etc/postgresql-common/createcluster.d/leasewatch.conf
+  local policy=/usr/sbin/policy-rc.d status=0 added=()
   case " $* " in
     *" postgresql "*)
-      as_root mkdir -p "${setting%/*}" || return
-      echo 'create_main_cluster = false' | as_root tee "$setting" >/dev/null || return
-      apt_get "${options[@]}" install "$@" || status=$?
-      as_root rm -f "$setting"
-      return "$status"
+      as_root mkdir -p "${cluster%/*}" || return
+      echo 'create_main_cluster = false' | as_root tee "$cluster" >/dev/null || return
+      added+=("$cluster")
       ;;
-    *) apt_get "${options[@]}" install "$@" ;;
   esac
+  # A policy of the machine's own stays as it is.
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null || return
+    as_root chmod 0755 "$policy"
+    added+=("$policy")
+  fi
+  apt_get "${options[@]}" install "$@" || status=$?
+  as_root rm -f "${added[@]}"
+  case " $* " in
+    *" nginx-light "*) as_root systemctl disable nginx >/dev/null 2>&1 || true ;;
+  esac
+  return "$status"
 }

@@ -5,9 +5,11 @@
 //! that certificate or key is trusted: no root of the system, no other certificate of the same
 //! name, none that it signed, and whatever its dates, because a node whose clock is wrong has to
 //! deliver all the same. Who the server is, is proven by the handshake of the stream in any case
-//! (`convert`). There is no way to trust everybody.
+//! (`convert`). There is no way to trust everybody. Where the environment names a proxy, TLS goes
+//! through it.
 
 mod certificate;
+mod proxy;
 
 use std::fmt;
 use std::io;
@@ -24,6 +26,7 @@ use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint, Error, Uri};
 
 pub use certificate::{CertificateFileError, ServerCertificate, fingerprint, public_key_hash};
+use proxy::{Proxies, Proxy};
 
 /// The protocol that both ends have to agree on.
 const ALPN: &[u8] = b"h2";
@@ -52,6 +55,12 @@ pub enum AddressError {
     /// A certificate, and nothing that would show one.
     #[error("a server certificate is given, so the address must begin with https://")]
     PlainWithCertificate,
+    /// The environment names a proxy that cannot be used.
+    #[error(
+        "is reached through a proxy, and HTTPS_PROXY must be http://HOST:PORT or \
+         http://USER:PASSWORD@HOST:PORT"
+    )]
+    Proxy,
 }
 
 /// What a server has to show over TLS.
@@ -68,6 +77,8 @@ pub enum Trust {
 pub struct ServerAddress {
     uri: Uri,
     tls: Option<Arc<ClientConfig>>,
+    /// Of use with TLS alone.
+    proxy: Option<Proxy>,
 }
 
 impl fmt::Display for ServerAddress {
@@ -95,11 +106,21 @@ impl ServerAddress {
         Self::trusting(url, certificate.map(Trust::Certificate))
     }
 
-    /// Checks a URL of a server that is known by `trust`; of no use for one with `http`.
+    /// Checks a URL of a server that is known by `trust`; of no use for one with `http`. A server
+    /// elsewhere is reached through the proxy that the environment names for it.
     ///
     /// # Errors
     /// [`AddressError`].
     pub fn trusting(url: &str, trust: Option<Trust>) -> Result<Self, AddressError> {
+        let direct = Self::direct(url, trust)?;
+        if direct.tls.is_none() || is_loopback(&direct.uri) {
+            return Ok(direct);
+        }
+        let proxy = Proxies::from_environment()?.of(&direct.uri);
+        Ok(Self { proxy, ..direct })
+    }
+
+    fn direct(url: &str, trust: Option<Trust>) -> Result<Self, AddressError> {
         let uri: Uri = url.parse().map_err(|_| AddressError::NotAUrl)?;
         let tls = match (uri.scheme_str(), trust) {
             (Some("http"), _) if is_loopback(&uri) => None,
@@ -111,7 +132,13 @@ impl ServerAddress {
             }
             _ => return Err(AddressError::Scheme),
         };
-        Ok(Self { uri, tls })
+        Ok(Self { uri, tls, proxy: None })
+    }
+
+    /// The proxy on the way, without its password.
+    #[must_use]
+    pub fn proxy(&self) -> Option<String> {
+        self.proxy.as_ref().map(ToString::to_string)
     }
 
     /// Opens a connection; `configure` sets time limits and keep-alives.
@@ -131,12 +158,32 @@ impl ServerAddress {
         let authority = self.uri.authority().map_or("", |authority| authority.as_str());
         let plain = Endpoint::from_shared(format!("http://{authority}"))?;
         let endpoint = configure(plain.origin(self.uri.clone()));
-        let uri = self.uri.clone();
+        let server = self.clone();
         let connector = tower::service_fn(move |_: Uri| {
-            let (uri, tls) = (uri.clone(), Arc::clone(&tls));
-            async move { dial(&uri, tls).await.map(TokioIo::new) }
+            let (server, tls) = (server.clone(), Arc::clone(&tls));
+            async move { server.dial(tls).await.map(TokioIo::new) }
         });
         endpoint.connect_with_connector(connector).await
+    }
+
+    async fn dial(&self, tls: Arc<ClientConfig>) -> io::Result<TlsStream<TcpStream>> {
+        let (host, port) = (bare_host(&self.uri), self.uri.port_u16().unwrap_or(443));
+        let stream = match &self.proxy {
+            None => TcpStream::connect((host, port)).await?,
+            Some(proxy) => proxy.connect(self.uri.host().unwrap_or_default(), port).await?,
+        };
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let secured = TlsConnector::from(tls).connect(name, stream).await.map_err(in_words);
+        let stream = secured.map_err(|error| match &self.proxy {
+            None => error,
+            Some(proxy) => io::Error::other(format!("{error} (through the proxy {proxy})")),
+        })?;
+        if stream.get_ref().1.alpn_protocol() == Some(ALPN) {
+            Ok(stream)
+        } else {
+            Err(io::Error::other("the server does not speak HTTP/2"))
+        }
     }
 }
 
@@ -145,19 +192,6 @@ impl ServerAddress {
 pub fn install_cryptography() {
     // The second call finds the first one's.
     let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
-async fn dial(uri: &Uri, tls: Arc<ClientConfig>) -> io::Result<TlsStream<TcpStream>> {
-    let host = bare_host(uri);
-    let stream = TcpStream::connect((host, uri.port_u16().unwrap_or(443))).await?;
-    stream.set_nodelay(true)?;
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let stream = TlsConnector::from(tls).connect(name, stream).await.map_err(in_words)?;
-    if stream.get_ref().1.alpn_protocol() == Some(ALPN) {
-        Ok(stream)
-    } else {
-        Err(io::Error::other("the server does not speak HTTP/2"))
-    }
 }
 
 /// The sentence of this module's own check, which the library would print as a structure.

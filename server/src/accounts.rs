@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::secret::{Secret, TOKEN_PREFIX};
-use crate::serve::{DATABASE, LOGIN, OpenDatabase, open_database, reached_at};
+use crate::serve::{DATABASE, LOGIN, OpenDatabase, open_database, page_address};
 use crate::store::token::{self, NewToken, TokenKey};
 use crate::store::user::{self, Membership, NewUser, Role, UserKey, UserRow};
 use crate::store::user_link::{self, NewLink, Purpose};
@@ -171,7 +171,7 @@ struct Opened {
 impl Opened {
     async fn with(flags: ServeFlags) -> anyhow::Result<Self> {
         let options = ServeOptions::resolve(flags)?;
-        let (now, base) = (Clock::system().now(), reached_at(options.listen));
+        let (now, base) = (Clock::system().now(), page_address(&options, options.listen));
         let running = match options.database {
             Database::Own { .. } => {
                 EmbeddedPostgres::running_url(&options.data_dir, LOGIN, DATABASE)

@@ -6,9 +6,10 @@
 
 use std::fmt;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use leasewatch_core::join::{JoinAddress, JoinError};
 use serde::Deserialize;
 
@@ -46,6 +47,17 @@ pub struct ServeFlags {
     /// are tried in turn [default: https:// and --listen, or this machine's name].
     #[arg(long, env = "LEASEWATCH_NODE_ADDRESS", value_name = "URL", value_delimiter = ',', value_parser = node_address)]
     pub node_address: Vec<JoinAddress>,
+    /// The certificate that nodes see at --node-address where a proxy in front ends TLS: its file, or
+    /// `web` for one of a public authority [default: the server's own].
+    #[arg(long, env = "LEASEWATCH_NODE_CERTIFICATE", value_name = "FILE")]
+    pub node_certificate: Option<PathBuf>,
+    /// Where browsers reach this server, for links, such as https://gpus.example [default: --listen].
+    #[arg(long, env = "LEASEWATCH_PAGE_ADDRESS", value_name = "URL", value_parser = node_address)]
+    pub page_address: Option<JoinAddress>,
+    /// Proxies in front, such as 127.0.0.1 or 10.1.0.0/16: what they say in X-Forwarded-For and
+    /// X-Forwarded-Proto is believed, and of nobody else [default: none].
+    #[arg(long, env = "LEASEWATCH_TRUSTED_PROXY", value_name = "ADDRESS", value_delimiter = ',', value_parser = network)]
+    pub trusted_proxy: Vec<IpNet>,
     /// Let nodes join without a token, of the tenants `default` and `demo`. For demos on one
     /// machine: with a loopback address only.
     #[arg(long, env = "LEASEWATCH_OPEN_ENROLLMENT")]
@@ -66,6 +78,10 @@ struct ServeFile {
     pg_bin: Option<PathBuf>,
     #[serde(default)]
     node_address: Vec<String>,
+    node_certificate: Option<PathBuf>,
+    page_address: Option<String>,
+    #[serde(default)]
+    trusted_proxy: Vec<String>,
     #[serde(default)]
     open_enrollment: bool,
     upload_mib_max: Option<u32>,
@@ -82,10 +98,31 @@ pub struct ServeOptions {
     pub data_dir: PathBuf,
     /// Where nodes reach the server; empty: where it listens.
     pub node_addresses: Vec<JoinAddress>,
+    /// What nodes see there; `None`: the server's own certificate.
+    pub node_certificate: Option<NodeCertificate>,
+    /// Where browsers reach the server; `None`: where it listens.
+    pub page_address: Option<JoinAddress>,
+    /// Proxies that are believed about whom they ask for.
+    pub trusted_proxies: Vec<IpNet>,
     /// Whether nodes join without a token; never with an address that others reach.
     pub open_enrollment: bool,
     /// The largest log that can be uploaded, in MiB.
     pub upload_mib_max: u32,
+}
+
+/// The certificate of a proxy in front.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeCertificate {
+    /// One that a public authority vouches for.
+    Web,
+    /// The one in this file.
+    File(PathBuf),
+}
+
+impl From<PathBuf> for NodeCertificate {
+    fn from(path: PathBuf) -> Self {
+        if path.as_os_str() == "web" { Self::Web } else { Self::File(path) }
+    }
 }
 
 /// Which PostgreSQL.
@@ -155,9 +192,18 @@ pub enum ConfigError {
          and give nodes a token with `leasewatch-server join-token create`"
     )]
     OpenEnrollment(SocketAddr),
-    /// Join strings cannot name it.
-    #[error("node_address: {0}")]
-    NodeAddress(JoinError),
+    /// The same, by way of a proxy.
+    #[error(
+        "open_enrollment lets every node join that reaches the port, and a trusted proxy brings nodes from elsewhere: \
+         leave it out, and give nodes a token with `leasewatch-server join-token create`"
+    )]
+    OpenBehindProxy,
+    /// Join strings or links cannot name it.
+    #[error("{0}: {1}")]
+    Address(&'static str, JoinError),
+    /// Neither an address nor a network.
+    #[error("trusted_proxy: {0}")]
+    TrustedProxy(String),
     /// An option that has no effect with another one.
     #[error("{0} has no effect {1}")]
     NoEffect(&'static str, &'static str),
@@ -175,6 +221,10 @@ impl ServeOptions {
         if open_enrollment && !listen.ip().is_loopback() {
             return Err(ConfigError::OpenEnrollment(listen));
         }
+        let trusted_proxies = trusted_proxies(flags.trusted_proxy, &file.trusted_proxy)?;
+        if open_enrollment && !trusted_proxies.is_empty() {
+            return Err(ConfigError::OpenBehindProxy);
+        }
         let pg_bin = flags.pg_bin.or(file.pg_bin);
         let admin_url = flags.database_admin_url.or(file.database_admin_url);
         let database = match flags.database_url.or(file.database_url) {
@@ -191,12 +241,44 @@ impl ServeOptions {
         let upload_mib_max = flags.upload_mib_max.or(file.upload_mib_max).unwrap_or(UPLOAD_MIB_MAX);
         let mut node_addresses = flags.node_address;
         if node_addresses.is_empty() {
-            let from_file = file.node_address.iter().map(|text| JoinAddress::new(text));
-            node_addresses =
-                from_file.collect::<Result<_, _>>().map_err(ConfigError::NodeAddress)?;
+            let from_file = file.node_address.iter().map(|text| address("node_address", text));
+            node_addresses = from_file.collect::<Result<_, _>>()?;
         }
-        Ok(Self { listen, database, data_dir, node_addresses, open_enrollment, upload_mib_max })
+        let page_address = file.page_address.map(|text| address("page_address", &text));
+        let page_address = flags.page_address.map(Ok).or(page_address).transpose()?;
+        let node_certificate = flags.node_certificate.or(file.node_certificate);
+        Ok(Self {
+            listen,
+            database,
+            data_dir,
+            node_addresses,
+            node_certificate: node_certificate.map(NodeCertificate::from),
+            page_address,
+            trusted_proxies,
+            open_enrollment,
+            upload_mib_max,
+        })
     }
+}
+
+fn address(key: &'static str, text: &str) -> Result<JoinAddress, ConfigError> {
+    JoinAddress::new(text).map_err(|error| ConfigError::Address(key, error))
+}
+
+fn trusted_proxies(flags: Vec<IpNet>, file: &[String]) -> Result<Vec<IpNet>, ConfigError> {
+    if !flags.is_empty() {
+        return Ok(flags);
+    }
+    let networks = file.iter().map(|text| network(text).map_err(ConfigError::TrustedProxy));
+    networks.collect()
+}
+
+/// `127.0.0.1`, `10.1.0.0/16`.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = || text.parse().map(|address: IpAddr| IpNet::from(address));
+    let parsed = text.parse().or_else(|_| address());
+    parsed
+        .map_err(|_| "must be an address or a network, such as 127.0.0.1 or 10.1.0.0/16".to_owned())
 }
 
 fn node_address(text: &str) -> Result<JoinAddress, JoinError> {
@@ -296,6 +378,43 @@ mod tests {
         assert_eq!(shown(&ServeOptions::resolve(flags).unwrap()), ["https://b", "https://c"]);
         assert!(with_file("node_address = ['a.example']", |_| ()).is_err());
         assert!(Program::try_parse_from(["x", "--node-address", "https://a/b"]).is_err());
+    }
+
+    #[test]
+    fn a_trusted_proxy_is_an_address_or_a_network_and_never_with_open_enrollment() {
+        let shown = |options: ServeOptions| {
+            options.trusted_proxies.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let program = Program::try_parse_from(["x", "--trusted-proxy", "127.0.0.1,10.1.0.0/16"]);
+        let flags = program.unwrap().serve;
+        assert_eq!(
+            shown(ServeOptions::resolve(flags.clone()).unwrap()),
+            ["127.0.0.1/32", "10.1.0.0/16"]
+        );
+        let from_file = with_file("trusted_proxy = ['::1', '2001:db8::/32']", |_| ()).unwrap();
+        assert_eq!(shown(from_file), ["::1/128", "2001:db8::/32"]);
+        for wrong in ["proxy.example", "10.1.0.0/33", "127.0.0.1:80", ""] {
+            assert!(Program::try_parse_from(["x", "--trusted-proxy", wrong]).is_err(), "{wrong}");
+            let text = format!("trusted_proxy = ['{wrong}']");
+            let error = with_file(&text, |_| ()).unwrap_err().to_string();
+            assert!(error.starts_with("trusted_proxy: must be an address"), "{error}");
+        }
+        let open = ServeFlags { open_enrollment: true, ..flags };
+        assert!(matches!(ServeOptions::resolve(open), Err(ConfigError::OpenBehindProxy)));
+    }
+
+    #[test]
+    fn what_browsers_and_nodes_see_of_a_proxy_can_be_said() {
+        let text = "page_address = 'https://gpus.example/'\nnode_certificate = 'web'";
+        let options = with_file(text, |_| ()).unwrap();
+        assert_eq!(options.page_address.unwrap().as_str(), "https://gpus.example");
+        assert_eq!(options.node_certificate, Some(NodeCertificate::Web));
+        let flags =
+            ServeFlags { node_certificate: Some("/etc/a.pem".into()), ..ServeFlags::default() };
+        let file = Some(NodeCertificate::File("/etc/a.pem".into()));
+        assert_eq!(ServeOptions::resolve(flags).unwrap().node_certificate, file);
+        let wrong = with_file("page_address = 'gpus.example'", |_| ()).unwrap_err().to_string();
+        assert!(wrong.starts_with("page_address: "), "{wrong}");
     }
 
     #[test]

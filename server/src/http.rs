@@ -11,6 +11,7 @@ mod cookie;
 mod entrance;
 mod error;
 pub(crate) mod form;
+mod forwarded;
 mod health;
 mod hours_csv;
 mod live_events;
@@ -31,6 +32,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 pub use asking::Need;
 pub use cookie::Peer;
 pub use entrance::Entrance;
+pub use forwarded::TrustedProxies;
 pub use routes::Declared;
 
 use crate::clock::Clock;

@@ -33,6 +33,10 @@ struct Program {
 enum Command {
     /// Runs the server: agents and pages on one port.
     Serve(ServeFlags),
+    /// Asks the server that listens on this machine whether it is ready, for health checks.
+    ///
+    /// Exit status: 0 when it is, else 2 with the reason.
+    Health(ServeFlags),
     /// Who may sign in.
     #[command(subcommand)]
     Users(UsersCommand),
@@ -224,6 +228,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(flags) => serve::serve(ServeOptions::resolve(flags)?).await,
+        Command::Health(flags) => serve::ready(ServeOptions::resolve(flags)?.listen).await,
         Command::Users(command) => {
             println!("{}", accounts::users(command).await?);
             Ok(())

@@ -6,6 +6,7 @@
 mod certificate;
 mod opening;
 mod port;
+mod probe;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -15,17 +16,17 @@ use anyhow::Context as _;
 use leasewatch_core::id::Slug;
 use leasewatch_core::join::{JoinAddress, TlsTrust};
 use leasewatch_core::time::Timestamp;
-use leasewatch_proto::channel::ServerAddress;
+use leasewatch_proto::channel::{ServerAddress, ServerCertificate, public_key_hash};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
 use crate::clock::Clock;
-use crate::config::{Database, ServeOptions};
+use crate::config::{Database, NodeCertificate, ServeOptions};
 use crate::embedded_postgres::{EmbeddedPostgres, Options, SUPERUSER};
 use crate::enrollment::Issuer;
 use crate::grpc::{self, GrpcOptions, GrpcState};
-use crate::http::{self, Entrance, Http};
+use crate::http::{self, Entrance, Http, TrustedProxies};
 use crate::identity::Identity;
 use crate::import::uploaded::Importer;
 use crate::intake::Intake;
@@ -35,13 +36,12 @@ use crate::store::{self, Db, Durability, Scope};
 
 use certificate::Certificate;
 use port::{OPENING, Port};
+pub use probe::ready;
 
 /// The role that the server logs in as; it may become each role of a [`Scope`] and is none itself.
 pub(crate) const LOGIN: &str = "leasewatch_login";
 /// Name of the database in the own PostgreSQL.
 pub(crate) const DATABASE: &str = "leasewatch";
-/// The certificate in the data directory, for whoever has to name it.
-pub(crate) const CERTIFICATE_FILE: &str = "tls/certificate.pem";
 const POOL_CONNECTIONS: u32 = 16;
 /// Tenants that a first use may ask for.
 const TENANTS: [(&str, &str); 2] = [("default", "default"), ("demo", "demo")];
@@ -119,7 +119,11 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let database = open_database(&options).await?;
     store::preflight(&database.db, Durability::Durable).await?;
-    greet(&database.db, address).await?;
+    if let Err(refused) = greet(&database.db, &options, address).await {
+        // Commands that come next find no database that is about to end.
+        database.close().await?;
+        return Err(refused);
+    }
     let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
     let certificate = Certificate::load_or_create(&options.data_dir, clock.now())?;
@@ -132,7 +136,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         db: db.clone(),
         clock: clock.clone(),
         identity_key: identity.public_key(),
-        trust: TlsTrust::Pin(certificate.pin),
+        trust: node_trust(&options, clock.now())?,
         addresses: node_addresses(&options, address)?,
     };
     let grpc_options =
@@ -150,7 +154,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     );
     tracing::info!(address = %listener.local_addr()?, "serving");
     let tls = TlsAcceptor::from(certificate.config);
-    let port = Port { tls, router, opening: OPENING };
+    let trusted = TrustedProxies::new(options.trusted_proxies.clone());
+    let port = Port { tls, router, opening: OPENING, trusted };
     let ended = tokio::select! {
         () = port::accept(listener, port) => Ok(()),
         reason = database.exited() => Err(anyhow::anyhow!("the database ended: {reason}")),
@@ -161,9 +166,17 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
 
 /// Without a user: refuses an address that others reach, and says on standard error, the only place,
 /// where the first one is made.
-async fn greet(db: &Db, address: SocketAddr) -> anyhow::Result<()> {
-    let link = accounts::setup_link(db, Clock::system().now(), &reached_at(address)).await?;
+async fn greet(db: &Db, options: &ServeOptions, address: SocketAddr) -> anyhow::Result<()> {
+    let base = page_address(options, address);
+    let link = accounts::setup_link(db, Clock::system().now(), &base).await?;
     let Some(link) = link else { return Ok(()) };
+    if !options.trusted_proxies.is_empty() {
+        anyhow::bail!(
+            "a proxy brings others here, and there are no users yet, so everybody could read and change everything; \
+             make the first one with `leasewatch-server users sign-in NAME`, or start without --trusted-proxy, on \
+             127.0.0.1, and open the set-up link, then start here again"
+        );
+    }
     if !address.ip().is_loopback() {
         anyhow::bail!(
             "{address} is reached by others, and there are no users yet, so everybody could read and change \
@@ -187,6 +200,27 @@ pub(crate) fn reached_at(listen: SocketAddr) -> String {
     }
     let machine = rustix::system::uname();
     format!("https://{}:{}", machine.nodename().to_string_lossy(), listen.port())
+}
+
+/// What links begin with.
+pub(crate) fn page_address(options: &ServeOptions, listen: SocketAddr) -> String {
+    let said = options.page_address.as_ref().map(|address| address.as_str().to_owned());
+    said.unwrap_or_else(|| reached_at(listen))
+}
+
+/// How nodes know the certificate that they see: that of a proxy in front, or the server's own, which
+/// is made where there is none yet.
+pub(crate) fn node_trust(options: &ServeOptions, now: Timestamp) -> anyhow::Result<TlsTrust> {
+    let pin = match &options.node_certificate {
+        Some(NodeCertificate::Web) => return Ok(TlsTrust::Web),
+        Some(NodeCertificate::File(path)) => {
+            let read = ServerCertificate::read(path);
+            let read = read.with_context(|| format!("node_certificate: {}", path.display()))?;
+            public_key_hash(read.der())?
+        }
+        None => Certificate::load_or_create(&options.data_dir, now)?.pin,
+    };
+    Ok(TlsTrust::Pin(pin))
 }
 
 /// Where the server finds itself.

@@ -6,6 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
+#[path = "straight_line/behind_nginx.rs"]
+mod behind_nginx;
+#[path = "straight_line/deployed.rs"]
+mod deployed;
 #[path = "straight_line/first_user.rs"]
 mod first_user;
 #[path = "straight_line/fleet.rs"]
@@ -28,3 +32,5 @@ mod replay;
 mod round_trip;
 #[path = "straight_line/secure.rs"]
 mod secure;
+#[path = "straight_line/through_proxy.rs"]
+mod through_proxy;

@@ -1,21 +1,18 @@
 //! `leasewatch-server join-token` and `leasewatch-server nodes`: on the server's database, beside a
 //! running server or without one.
 
-use std::path::Path;
-
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::join::TlsTrust;
 use leasewatch_core::time::Timestamp;
-use leasewatch_proto::channel::{ServerCertificate, public_key_hash};
 
 use super::{FLEET_MS, Issuer, Order, SINGLE_MS};
 use crate::clock::Clock;
 use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::identity::Identity;
-use crate::serve::{CERTIFICATE_FILE, DATABASE, LOGIN, node_addresses, open_database};
+use crate::serve::{DATABASE, LOGIN, node_addresses, node_trust, open_database};
 use crate::store::enrollment::{self, TokenKey, TokenKind, TokenRow};
 use crate::store::{Db, Scope, node, node_key, tenant};
 
@@ -28,7 +25,7 @@ pub enum JoinTokenCommand {
     /// `leasewatch-agent run --join-file FILE`.
     Create(Box<Create>),
     /// Lists tokens and who joined with them. The strings themselves are kept nowhere.
-    List(ServeFlags),
+    List(Box<ServeFlags>),
     /// Takes a token back: nobody joins with it any more, and whoever did stays.
     Revoke {
         /// Its number in the list.
@@ -59,7 +56,7 @@ pub struct Create {
     #[arg(long, value_name = "TIME", value_parser = duration_ms)]
     valid: Option<i64>,
     /// Nodes check the certificate as browsers do, by its name and a public authority, instead of
-    /// the server's own key. For a proxy in front of the server that shows such a certificate.
+    /// the server's own key. Short for `--node-certificate web`.
     #[arg(long)]
     web: bool,
 }
@@ -68,7 +65,7 @@ pub struct Create {
 #[derive(Debug, Subcommand)]
 pub enum NodesCommand {
     /// Lists nodes.
-    List(ServeFlags),
+    List(Box<ServeFlags>),
     /// Accepts a node's keys no more. Open streams end within 5 seconds; what is recorded stays.
     /// The node can come back with a new key and a new token: `leasewatch-agent run --replaces`.
     Revoke {
@@ -102,7 +99,7 @@ pub async fn join_token(command: JoinTokenCommand) -> anyhow::Result<()> {
     match command {
         JoinTokenCommand::Create(create) => create.run().await,
         JoinTokenCommand::List(serve) => {
-            let options = ServeOptions::resolve(serve)?;
+            let options = ServeOptions::resolve(*serve)?;
             on_database(&options, async |db| print_tokens(&db).await).await
         }
         JoinTokenCommand::Revoke { number, tenant, serve } => {
@@ -119,7 +116,7 @@ pub async fn join_token(command: JoinTokenCommand) -> anyhow::Result<()> {
 pub async fn nodes(command: NodesCommand) -> anyhow::Result<()> {
     match command {
         NodesCommand::List(serve) => {
-            let options = ServeOptions::resolve(serve)?;
+            let options = ServeOptions::resolve(*serve)?;
             on_database(&options, async |db| print_nodes(&db).await).await
         }
         NodesCommand::Revoke { node, serve } => {
@@ -134,11 +131,13 @@ impl Create {
         let options = ServeOptions::resolve(self.serve.clone())?;
         let addresses = node_addresses(&options, options.listen)?;
         on_database(&options, async |db| {
+            let clock = Clock::system();
+            let trust = if self.web { TlsTrust::Web } else { node_trust(&options, clock.now())? };
             let issuer = Issuer {
                 db,
-                clock: Clock::system(),
+                clock,
                 identity_key: Identity::load_or_create(&options.data_dir)?.public_key(),
-                trust: if self.web { TlsTrust::Web } else { pin(&options.data_dir)? },
+                trust,
                 addresses,
             };
             let kind = self.fleet.map_or(TokenKind::Single, TokenKind::Fleet);
@@ -167,14 +166,6 @@ impl Create {
         })
         .await
     }
-}
-
-/// What a server with this data directory shows.
-fn pin(data_dir: &Path) -> anyhow::Result<TlsTrust> {
-    let path = data_dir.join(CERTIFICATE_FILE);
-    let certificate = ServerCertificate::read(&path)
-        .with_context(|| format!("{}: start the server once, which makes it", path.display()))?;
-    Ok(TlsTrust::Pin(public_key_hash(certificate.der())?))
 }
 
 /// Works on the database of the server that runs, or starts one for it.

@@ -14,12 +14,12 @@ use crate::secret::Secret;
 const PLAIN: &str = "leasewatch_session";
 const OVER_TLS: &str = "__Host-leasewatch_session";
 
-/// The other end of a connection; the port puts it into each request.
+/// Who sent a request; the port puts it into each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
-    /// Its address, which a header cannot change.
+    /// Its address, which no header changes but that of a trusted proxy.
     pub address: SocketAddr,
-    /// The connection is encrypted.
+    /// Its connection is encrypted: to here, or to a trusted proxy.
     pub over_tls: bool,
 }
 

@@ -160,7 +160,7 @@ pub(super) async fn begin_session(
     Ok(cookie::set(&secret, over_tls, SESSION_MS / 1_000))
 }
 
-/// Where a request came from. No header has a say in it.
+/// Where a request came from.
 pub(super) fn peer_address(parts: &request::Parts) -> Option<IpAddr> {
     parts.extensions.get::<Peer>().map(|peer| peer.address.ip())
 }

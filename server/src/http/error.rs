@@ -27,6 +27,9 @@ pub(crate) enum Fault {
     /// A form is larger than a form can be.
     #[error("the form is too large")]
     TooLarge,
+    /// A form did not arrive in time.
+    #[error("the form did not arrive in time")]
+    TooSlow,
     /// An address that works once does not work, or no longer.
     #[error("the link does not work")]
     LinkOver,
@@ -63,6 +66,7 @@ impl Fault {
             Self::SignIn => ErrorView::new(Problem::SignIn, None),
             Self::Forbidden => ErrorView::new(Problem::Forbidden, None),
             Self::TooLarge => ErrorView::new(Problem::TooLarge, None),
+            Self::TooSlow => ErrorView::new(Problem::TooSlow, None),
             Self::LinkOver => ErrorView::new(Problem::LinkOver, None),
             Self::Foreign => ErrorView::new(Problem::Foreign, None),
             Self::BadRequest(name) => ErrorView::new(Problem::BadRequest, Some(name.clone())),

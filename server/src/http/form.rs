@@ -1,15 +1,20 @@
 //! Small forms: read whole, bounded, and with no field that was not asked for.
 
+use std::time::Duration;
+
 use axum::body::to_bytes;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use leasewatch_web::path;
+use tokio::time::timeout;
 
 use super::error::Fault;
 
 /// Bytes of a form.
 const BYTES_MAX: usize = 16 * 1_024;
+/// Longest time for all of them to arrive.
+const ARRIVAL: Duration = Duration::from_secs(15);
 
 /// The fields of a form.
 pub(crate) struct Fields(Vec<(String, String)>);
@@ -18,16 +23,25 @@ impl Fields {
     /// Reads a form that may hold these fields, each once.
     ///
     /// # Errors
-    /// [`Fault::TooLarge`]; [`Fault::BadRequest`] with the name of a field that is unknown or comes
+    /// [`Fault::TooLarge`]; [`Fault::TooSlow`]; [`Fault::BadRequest`] with the name of a field that is unknown or comes
     /// twice, or `content-type`.
     pub(crate) async fn read(request: Request, known: &[&str]) -> Result<(Parts, Self), Fault> {
+        Self::read_within(ARRIVAL, request, known).await
+    }
+
+    async fn read_within(
+        arrival: Duration,
+        request: Request,
+        known: &[&str],
+    ) -> Result<(Parts, Self), Fault> {
         let (parts, body) = request.into_parts();
         let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let kind = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
         if kind != Some("application/x-www-form-urlencoded") {
             return Err(Fault::BadRequest("content-type".to_owned()));
         }
-        let bytes = to_bytes(body, BYTES_MAX).await.map_err(|_| Fault::TooLarge)?;
+        let bytes = timeout(arrival, to_bytes(body, BYTES_MAX)).await;
+        let bytes = bytes.map_err(|_| Fault::TooSlow)?.map_err(|_| Fault::TooLarge)?;
         Ok((parts, Self::parse(&String::from_utf8_lossy(&bytes), known)?))
     }
 
@@ -67,5 +81,23 @@ mod tests {
         let fields = fields.ok().unwrap();
         assert_eq!((fields.get("name"), fields.get("password")), ("名 a", "&="));
         assert_eq!(fields.get("other"), "");
+    }
+
+    #[tokio::test]
+    async fn a_form_that_does_not_arrive_is_not_waited_for() {
+        let request = |body| {
+            let request =
+                Request::post("/").header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+            request.body(body).unwrap()
+        };
+        let begun = futures_util::stream::iter([Ok::<_, std::io::Error>("name=a&passw")]);
+        let endless = futures_util::StreamExt::chain(begun, futures_util::stream::pending());
+        let slow = request(axum::body::Body::from_stream(endless));
+        let known = ["name", "password"];
+        let patience = Duration::from_millis(10);
+        let read = Fields::read_within(patience, slow, &known).await;
+        assert!(matches!(read, Err(Fault::TooSlow)));
+        let whole = request(axum::body::Body::from("name=a&password=b"));
+        assert!(Fields::read_within(Duration::from_secs(60), whole, &known).await.is_ok());
     }
 }

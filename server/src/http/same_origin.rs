@@ -22,14 +22,15 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let changes = ![Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
-    if changes && is_foreign(request.headers(), request.uri()) {
+    let over_tls = cookie::over_tls(request.extensions());
+    if changes && is_foreign(request.headers(), request.uri(), over_tls) {
         return Fault::Foreign.page(&visit.context).into_response();
     }
     next.run(request).await
 }
 
 /// True when the browser says that another site sent it, or does not say where it is from.
-fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
+fn is_foreign(headers: &HeaderMap, uri: &Uri, over_tls: bool) -> bool {
     let text = |value: &axum::http::HeaderValue| value.to_str().unwrap_or("?").to_ascii_lowercase();
     let site = headers.get("sec-fetch-site").map(text);
     if site.is_some_and(|site| site != "same-origin" && site != "none") {
@@ -42,6 +43,11 @@ fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
     // HTTP/2 names the host in the address.
     let authority = uri.authority().map(|authority| authority.as_str().to_ascii_lowercase());
     let host = headers.get(HOST).map(text).or(authority);
+    // A page without TLS may be of anybody on its way. The other way round nothing is known: a proxy
+    // that is not trusted may have ended TLS.
+    if over_tls && origin.starts_with("http://") {
+        return true;
+    }
     origin.split_once("://").map(|(_, from)| from) != host.as_deref()
 }
 
@@ -54,7 +60,7 @@ mod tests {
         for (name, value) in pairs {
             headers.insert(*name, value.parse().unwrap());
         }
-        is_foreign(&headers, &uri.parse().unwrap())
+        is_foreign(&headers, &uri.parse().unwrap(), false)
     }
 
     #[test]
@@ -90,5 +96,19 @@ mod tests {
         ] {
             assert!(foreign("/import", pairs), "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn over_tls_a_page_without_it_is_foreign_even_of_this_host() {
+        let headers = |origin: &str| {
+            HeaderMap::from_iter([
+                (HOST, "gpus.example".parse().unwrap()),
+                (ORIGIN, origin.parse().unwrap()),
+            ])
+        };
+        let uri = "/import".parse().unwrap();
+        assert!(!is_foreign(&headers("https://gpus.example"), &uri, true));
+        assert!(is_foreign(&headers("http://gpus.example"), &uri, true));
+        assert!(!is_foreign(&headers("http://gpus.example"), &uri, false));
     }
 }

@@ -26,7 +26,7 @@ use tower::ServiceExt as _;
 
 use super::opening::Opening;
 use crate::grpc;
-use crate::http::Peer;
+use crate::http::{Peer, TrustedProxies};
 
 const CONNECTIONS_MAX: usize = 8_192;
 /// The usual [`Port::opening`].
@@ -41,6 +41,8 @@ pub(super) struct Port {
     pub(super) router: Router,
     /// Longest time from a connection to the first bytes of HTTP on it, TLS included.
     pub(super) opening: Duration,
+    /// Who is believed about whom it asks for.
+    pub(super) trusted: TrustedProxies,
 }
 
 /// Accepts connections until a signal, then lets open requests end for a few seconds.
@@ -93,13 +95,39 @@ impl Port {
             Open::Plain(opening, stream) => {
                 let router = if is_near { self.router } else { only_over_tls() };
                 let peer = Peer { address: from, over_tls: false };
-                converse(router, peer, (opening, stream), watcher).await
+                let port = Self { router, ..self };
+                port.converse(peer, (opening, stream), watcher).await
             }
             Open::Tls(opening, stream) => {
                 let peer = Peer { address: from, over_tls: true };
-                converse(self.router, peer, (opening, stream), watcher).await
+                self.converse(peer, (opening, stream), watcher).await
             }
         }
+    }
+
+    async fn converse<S>(
+        self,
+        peer: Peer,
+        (opening, stream): (Opening, S),
+        watcher: Watcher,
+    ) -> Result<(), Fault>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let builder = builder();
+        let builder = match opening {
+            Opening::Http2 => builder.http2_only(),
+            Opening::Http1 | Opening::Tls => builder.http1_only(),
+        };
+        let Self { router, trusted, .. } = self;
+        let service = router.map_request(move |mut request: Request<_>| {
+            let asker = trusted.asker(peer, request.headers());
+            request.extensions_mut().insert(asker);
+            request
+        });
+        let service = TowerToHyperService::new(service);
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        watcher.watch(connection).await
     }
 }
 
@@ -112,29 +140,6 @@ fn is_near(from: SocketAddr, to: SocketAddr) -> bool {
 fn only_over_tls() -> Router {
     let words = "this server speaks https to other machines\n";
     Router::new().fallback(move || async move { (StatusCode::UPGRADE_REQUIRED, words) })
-}
-
-async fn converse<S>(
-    router: Router,
-    peer: Peer,
-    (opening, stream): (Opening, S),
-    watcher: Watcher,
-) -> Result<(), Fault>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let builder = builder();
-    let builder = match opening {
-        Opening::Http2 => builder.http2_only(),
-        Opening::Http1 | Opening::Tls => builder.http1_only(),
-    };
-    let service = router.map_request(move |mut request: Request<_>| {
-        request.extensions_mut().insert(peer);
-        request
-    });
-    let service = TowerToHyperService::new(service);
-    let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-    watcher.watch(connection).await
 }
 
 /// A connection whose first bytes of HTTP are there.
@@ -198,6 +203,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::path::Path;
 
+    use axum::Extension;
     use axum::routing::get;
     use http_body_util::BodyExt as _;
     use leasewatch_core::time::Timestamp;
@@ -214,14 +220,23 @@ mod tests {
 
     const NOW: Timestamp = Timestamp(1_790_000_000_000);
 
-    /// A port that serves one page; its certificate lies in `directory`.
+    /// A port that serves one page, and one that says who asks; its certificate lies in `directory`.
     async fn port(directory: &Path, opening: Duration) -> SocketAddr {
+        port_trusting(directory, opening, &[]).await
+    }
+
+    async fn port_trusting(directory: &Path, opening: Duration, proxies: &[&str]) -> SocketAddr {
         let certificate = Certificate::load_or_create(directory, NOW).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let router = Router::new().route("/", get(|| async { "here" }));
+        let asker = |Extension(peer): Extension<Peer>| async move {
+            format!("{} {}", peer.address.ip(), if peer.over_tls { "over TLS" } else { "plain" })
+        };
+        let router = Router::new().route("/", get(|| async { "here" })).route("/me", get(asker));
         let tls = TlsAcceptor::from(certificate.config);
-        tokio::spawn(accept(listener, Port { tls, router, opening }));
+        let networks = proxies.iter().map(|text| text.parse().unwrap()).collect();
+        let trusted = TrustedProxies::new(networks);
+        tokio::spawn(accept(listener, Port { tls, router, opening, trusted }));
         address
     }
 
@@ -281,6 +296,54 @@ mod tests {
             assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
             assert!(http1(stream).await.ends_with("here"));
         }
+    }
+
+    #[tokio::test]
+    async fn a_request_says_who_asks_where_a_listed_proxy_sent_it_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        for (proxies, expected) in [
+            (&[][..], "127.0.0.1 plain"),
+            (&["127.0.0.2/32", "10.0.0.0/8"], "127.0.0.1 plain"),
+            (&["127.0.0.1/32"], "203.0.113.9 over TLS"),
+        ] {
+            let address = port_trusting(directory.path(), OPENING, proxies).await;
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let claims = "X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\n";
+            // Twice on one connection: each request is asked for by somebody of its own.
+            let again = "GET /me HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+            let request = format!("GET /me HTTP/1.1\r\nHost: a\r\n{claims}\r\n{again}");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(answer.contains(&format!("\r\n\r\n{expected}HTTP/1.1 200")), "{answer}");
+            assert!(answer.ends_with("127.0.0.1 plain"), "{answer}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_no_request_or_too_large_for_one_gets_its_status() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = port(directory.path(), OPENING).await;
+        let many: String = (0..200).map(|number| format!("X-{number}: 1\r\n")).collect();
+        for (request, status) in [
+            (format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(100_000)), "431"),
+            (format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n"), "431"),
+            (format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x".repeat(70_000)), "431"),
+            ("GET / HTTP/1.1\r\nHost: a\r\nX Y: 1\r\n\r\n".to_owned(), "400"),
+            ("GET /\0 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), "400"),
+            ("nonsense\r\n\r\n".to_owned(), "400"),
+            ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n".to_owned(), "400"),
+        ] {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            // It may be answered, and hung up on, before all of it was sent.
+            let _ = stream.write_all(request.as_bytes()).await;
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer).await;
+            let line = String::from_utf8_lossy(&answer).into_owned();
+            let begin = format!("HTTP/1.1 {status}");
+            assert!(line.starts_with(&begin), "{}: {line}", &request[..request.len().min(60)]);
+        }
+        assert!(http1(TcpStream::connect(address).await.unwrap()).await.ends_with("here"));
     }
 
     #[test]

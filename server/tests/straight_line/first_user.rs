@@ -20,7 +20,7 @@ fn server(data: &Path, arguments: &[&str]) -> Output {
 }
 
 /// What a command printed; it has to work.
-fn said(data: &Path, arguments: &[&str]) -> String {
+pub(crate) fn said(data: &Path, arguments: &[&str]) -> String {
     let output = server(data, arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{arguments:?}: {error}");

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::process::{RunningServer, data_dir, eventually};
 
 /// A process that is stopped when the test is over.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -27,7 +27,7 @@ impl Running {
     }
 }
 
-fn program(name: &str) -> PathBuf {
+pub(crate) fn program(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_leasewatch-server")).parent().unwrap();
     let program = folder.join(name);
     assert!(program.exists(), "{name} is not built: run `cargo build --workspace`");
@@ -87,7 +87,7 @@ fn https(server: &RunningServer) -> String {
     format!("https://{}", server.address)
 }
 
-fn nodes(server: &RunningServer) -> Vec<Value> {
+pub(crate) fn nodes(server: &RunningServer) -> Vec<Value> {
     let overview = server.json("/overview.json");
     let tenants = overview["tenants"].as_array().unwrap();
     let providers = tenants.iter().flat_map(|tenant| tenant["providers"].as_array().unwrap());

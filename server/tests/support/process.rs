@@ -1,7 +1,7 @@
 //! The real server program as a process, and what a browser would get from it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,7 +32,8 @@ impl RunningServer {
         Self::start_with(data_dir, listen, &[])
     }
 
-    fn start_with(data_dir: &Path, listen: &str, more: &[&str]) -> Self {
+    /// One with more options.
+    pub(crate) fn start_with(data_dir: &Path, listen: &str, more: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
             .args(["serve", "--listen", listen, "--data-dir"])
             .arg(data_dir)
@@ -132,4 +133,9 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         std::thread::sleep(Duration::from_millis(100));
     }
     panic!("waited a minute for: {what}");
+}
+
+/// A port that nothing listens on, for programs that have to know each other's before they start.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

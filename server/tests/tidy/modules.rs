@@ -34,8 +34,7 @@ const SERVER: [(&str, &[&str]); 18] = [
 const SERVER_CRATES: [(&str, &[&str]); 5] = [
     ("sqlx", &["store"]),
     // live keeps a frame as it was converted and checked.
-    // enrollment asks it for the hash of the certificate's key.
-    ("leasewatch_proto", &["grpc", "import", "live", "enrollment"]),
+    ("leasewatch_proto", &["grpc", "import", "live"]),
     ("tonic", &["grpc", "import"]),
     ("leasewatch_web", &["http"]),
     // grpc makes the router that is merged with the pages'.

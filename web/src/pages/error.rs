@@ -40,6 +40,9 @@ pub enum Problem {
     /// A form holds more than it can.
     #[serde(rename = "urn:leasewatch:too-large")]
     TooLarge,
+    /// A form did not arrive in time.
+    #[serde(rename = "urn:leasewatch:too-slow")]
+    TooSlow,
     /// An address that works once was used, is too old, or never was.
     #[serde(rename = "urn:leasewatch:link-over")]
     LinkOver,
@@ -62,6 +65,7 @@ impl Problem {
             Self::SignIn => Text::AccessNeedSignIn,
             Self::Forbidden => Text::AccessForbidden,
             Self::TooLarge => Text::AccessTooLarge,
+            Self::TooSlow => Text::AccessTooSlow,
             Self::LinkOver => Text::AccessLinkOver,
             Self::BadRequest => Text::ErrorBadRequest,
             Self::Unavailable => Text::ErrorUnavailable,
@@ -80,6 +84,7 @@ impl ErrorView {
             Problem::SignIn => 401,
             Problem::Foreign | Problem::Forbidden => 403,
             Problem::TooLarge => 413,
+            Problem::TooSlow => 408,
             Problem::Unavailable => 503,
             Problem::Internal => 500,
         };
@@ -120,6 +125,7 @@ impl Page<'_> {
             Problem::SignIn => Text::AccessNeedSignInAdvice,
             Problem::Forbidden => Text::AccessForbiddenAdvice,
             Problem::TooLarge => Text::AccessTooLargeAdvice,
+            Problem::TooSlow => Text::AccessTooSlowAdvice,
             Problem::LinkOver => Text::AccessLinkOverAdvice,
             Problem::BadRequest => Text::ErrorBadRequestAdvice,
             Problem::Unavailable => Text::ErrorUnavailableAdvice,

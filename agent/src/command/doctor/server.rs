@@ -51,6 +51,8 @@ async fn look(config: &Config, findings: &mut Findings) {
         Ok(server) => server,
         Err(error) => return findings.node(Finding::differs(id, error.to_string())),
     };
+    let way =
+        server.proxy().map_or_else(String::new, |proxy| format!(" through the proxy {proxy}"));
     let connect = timeout(PATIENCE, server.connect(|end| end.connect_timeout(PATIENCE))).await;
     let channel = match connect {
         Ok(Ok(channel)) => channel,
@@ -61,19 +63,20 @@ async fn look(config: &Config, findings: &mut Findings) {
             ));
         }
         Ok(Err(error)) => {
-            let found = format!("{server}: {}", causes(&error));
+            let found = format!("{server}{way}: {}", causes(&error));
             return findings.node(Finding::differs(id, found).advising(
-                "Start the server or its tunnel; check --server and --server-certificate. The \
-                 agent records meanwhile, once a server has welcomed it",
+                "Start the server or its tunnel; check --server, --server-certificate, HTTPS_PROXY \
+                 and NO_PROXY. The agent records meanwhile, once a server has welcomed it",
             ));
         }
         Err(_) => {
-            let found = format!("{server} does not answer");
-            return findings.node(Finding::differs(id, found).advising("Check the tunnel"));
+            let found = format!("{server} does not answer{way}");
+            return findings
+                .node(Finding::differs(id, found).advising("Check the tunnel or proxy"));
         }
     };
     let secured = if server.to_string().starts_with("https") { "over TLS" } else { "without TLS" };
-    findings.node(Finding::ok(id, format!("{server} answers, {secured}")));
+    findings.node(Finding::ok(id, format!("{server} answers, {secured}{way}")));
     let challenge = timeout(PATIENCE, challenge(channel, config)).await;
     findings.node(identity(config, challenge.unwrap_or(Err("no challenge came".to_owned()))));
 }

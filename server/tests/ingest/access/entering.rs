@@ -159,6 +159,29 @@ async fn a_form_with_more_than_was_asked_for_is_refused() {
 }
 
 #[tokio::test]
+async fn addresses_that_try_to_lead_elsewhere_find_nothing() {
+    let site = Site::new().await;
+    let ada = site.operator("ada").await;
+    for path in [
+        "/assets/../../../../etc/passwd",
+        "/assets/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
+        "/assets/..%2f..%2f..%2fetc%2fpasswd",
+        "/assets//etc/passwd",
+        "/nodes/..%2f..%2fetc%2fpasswd",
+        "/nodes/%00",
+        "/nodes/../settings/users",
+        "/link/..%2fsettings%2fusers",
+        "/import/..%2f..%2fidentity.key",
+        "/.%2e/identity.key",
+        "/%5c..%5cidentity.key",
+    ] {
+        let (status, body) = site.get(&ada, path).await;
+        assert!(status == 404 || status == 400, "{path}: {status}");
+        assert!(!body.contains("root:") && !body.contains("Invite somebody"), "{path}");
+    }
+}
+
+#[tokio::test]
 async fn who_is_disabled_or_loses_a_role_is_out_at_once_with_streams_and_tokens() {
     let site = Site::new().await;
     let ada = site.operator("ada").await;
