@@ -291,6 +291,7 @@ async fn page(rig: &Rig, request: axum::http::request::Builder, form: &str) -> (
         intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
         entrance: Entrance::default(),
         issuer: issuer(&rig.database.db, &rig.clock),
+        installers: crate::rig::no_installers(),
     });
     let request = request
         .header("host", "127.0.0.1:7443")
