@@ -354,15 +354,16 @@ LEASEWATCH_END
 }
 
 start_agent() {
+  if [ "$manager" = systemd ]; then
+    systemctl daemon-reload && systemctl -q enable leasewatch-agent ||
+      die 'systemd does not take the unit.' 'Look: systemctl status leasewatch-agent'
+  fi
   if [ "$start" = no ]; then
-    [ "$manager" = respawn ] || { systemctl daemon-reload && systemctl -q enable leasewatch-agent; }
     say 'leasewatch-agent is installed and not started'
     how_to_go_on
     return
   fi
   if [ "$manager" = systemd ]; then
-    systemctl daemon-reload && systemctl -q enable leasewatch-agent ||
-      die 'systemd does not take the unit.' "Look: systemctl status leasewatch-agent"
     if [ "$changed" = yes ] || ! systemctl -q is-active leasewatch-agent; then
       systemctl restart leasewatch-agent || die 'the agent does not start.' "$(last_words)"
     fi
@@ -387,8 +388,9 @@ await_welcome() {
   done
   # A token that let one node in is of no more use, and one of a fleet is nothing to leave around.
   [ "$keep_join" = yes ] || rm -f "$lib/join"
-  "$lib/leasewatch-agent" status --state-dir "$state" </dev/null || true
-  say '' 'leasewatch-agent is installed.'
+  node=$("$lib/leasewatch-agent" status --json --state-dir "$state" </dev/null |
+    sed -n 's/^ *"node": "\([0-9a-f]*\)".*/\1/p') || true
+  say "leasewatch-agent is installed, and the server knows this machine as node $node"
   how_to_go_on
 }
 

@@ -79,7 +79,7 @@ keep() {
     began=$(date +%s)
     (settings && exec "$here/leasewatch-agent" run) &
     agent=$!
-    while kill -0 "$agent" 2>/dev/null; do
+    while [ "$stopping" = no ] && kill -0 "$agent" 2>/dev/null; do
       trim_log
       sleep 5 &
       nap=$!

@@ -84,6 +84,11 @@ impl Site {
     }
 }
 
+/// The script as if it were given these arguments.
+fn told(script: &str, arguments: &str) -> String {
+    format!("{}main {arguments}\n", script.strip_suffix("main \"$@\"\n").unwrap())
+}
+
 fn hand_out(data: &Path, bytes: &[u8]) {
     let (folder, name) = (data.join("agents"), "leasewatch-agent-0.1.0-x86_64");
     std::fs::create_dir_all(&folder).unwrap();
@@ -113,9 +118,10 @@ const FORMS: [(&str, &str, &str, [&str; 2]); 3] = [
 fn the_shown_command_installs_in_each_form_and_what_it_made_is_removed() {
     let site = Site::new();
     let page = site.page(3);
+    let join = command(&page, "join-string");
     std::thread::scope(|scope| {
         for (name, shell, id, hidden) in FORMS {
-            let (site, command) = (&site, command(&page, id));
+            let (site, join, command) = (&site, &join, command(&page, id));
             scope.spawn(move || {
                 let machine = Machine::new(name, shell, &hidden);
                 let before = machine.listing();
@@ -123,7 +129,7 @@ fn the_shown_command_installs_in_each_form_and_what_it_made_is_removed() {
                 assert!(said.contains("leasewatch-agent is installed"), "{name}: {said}");
                 site.live(name);
                 // The string is not needed any more, and stands nowhere.
-                let kept = machine.run("grep -rs lwj1_ /usr/local /var /etc /root /tmp");
+                let kept = machine.run(&format!("grep -rs {join} /usr/local /var /etc /root /tmp"));
                 assert_eq!(kept.status.code(), Some(1), "{name}: {kept:?}");
                 worked(machine.run(&format!("{UNINSTALL} --purge")));
                 assert_eq!(machine.listing(), before, "{name}");
@@ -183,7 +189,7 @@ fn an_upgrade_keeps_the_node_and_a_removed_agent_comes_back_as_the_same_one() {
     worked(machine.run(&script));
     let back = site.live("lasting");
     assert_eq!(back["id"], first["id"]);
-    worked(machine.run(&script.replace("\nmain \"$@\"", "\nmain --uninstall --purge")));
+    worked(machine.run(&told(&script, "--uninstall --purge")));
     assert_eq!(machine.listing(), before);
 }
 
@@ -206,18 +212,17 @@ fn what_was_exchanged_or_cannot_join_is_not_installed_and_says_what_to_do() {
     let foreign = format!("LEASEWATCH_JOIN={join}\n{}", script.replace(&sum, &"1".repeat(64)));
     let words = refused(machine.run(&foreign));
     assert!(words.contains("no agent to install") && words.contains("404"), "{words}");
-    let given = format!("LEASEWATCH_JOIN={join}\n{script}")
-        .replace("\nmain \"$@\"", "\nmain --agent /usr/bin/env");
+    let given = format!("LEASEWATCH_JOIN={join}\n{}", told(&script, "--agent /usr/bin/env"));
     let words = refused(machine.run(&given));
     assert!(words.contains("another SHA-256"), "{words}");
     for (typed, advice) in [
         (script.clone(), "a join string is needed"),
         (format!("LEASEWATCH_JOIN=lwj2\n{script}"), "that is no join string"),
-        (script.replace("main \"$@\"", "main --purge"), "--purge belongs to --uninstall"),
-        (script.replace("main \"$@\"", "main --uninstall"), "no agent is installed"),
-        (script.replace("main \"$@\"", "main --set LEASEWATCH_JOIN=x"), "is no setting"),
-        (script.replace("main \"$@\"", "main --set PATH=x"), "is no setting"),
-        (script.replace("main \"$@\"", "main --state-dir /"), "is no folder for a state"),
+        (told(&script, "--purge"), "--purge belongs to --uninstall"),
+        (told(&script, "--uninstall"), "no agent is installed"),
+        (told(&script, "--set LEASEWATCH_JOIN=x"), "is no setting"),
+        (told(&script, "--set PATH=x"), "is no setting"),
+        (told(&script, "--state-dir /"), "is no folder for a state"),
     ] {
         let words = refused(machine.run(&typed));
         assert!(words.contains(advice), "{advice}: {words}");

@@ -9,11 +9,11 @@ use crate::fleet::programs;
 use crate::process::eventually;
 
 /// Makes the file system and waits in it. `$1` is an empty folder, `$2` the name, `$3` the library,
-/// `$4` what `sh` is, the rest what is not to be there.
+/// `$4` what it plays, `$5` what `sh` is, the rest what is not to be there.
 const SET_UP: &str = r#"
 set -e
-root=$1 name=$2 library=$3 shell=$4
-shift 4
+root=$1 name=$2 library=$3 scenario=$4 shell=$5
+shift 5
 mount --make-rprivate /
 mount -t tmpfs -o mode=755 tmpfs "$root"
 cd "$root"
@@ -32,6 +32,7 @@ chown 1000:1000 home/li
 echo "$name" | sha256sum | cut -c 1-32 >etc/machine-id
 echo "$name" >proc/sys/kernel/hostname
 cp "$library" opt/driver/libnvidia-ml.so.1
+cp "$scenario" opt/driver/scenario.toml
 echo /opt/driver >etc/ld.so.conf
 [ "$shell" = dash ] || mount --bind "usr/bin/$shell" usr/bin/dash
 for hidden; do mount --bind /dev/null "usr/bin/$hidden"; done
@@ -65,6 +66,7 @@ impl Machine {
             .arg(root.path())
             .arg(name)
             .arg(programs().join("libnvidia_ml_sim.so"))
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../nvml-sim/scenarios/demo-l40s.toml"))
             .arg(shell)
             .args(hidden)
             .stdin(Stdio::null())
@@ -104,9 +106,10 @@ impl Machine {
                 "--uts",
                 "--ipc",
                 "--root",
-                "--wd=/",
+                "--wdns=/",
             ])
-            .args(["env", "-i", "PATH=/usr/bin:/usr/sbin", "HOME=/root"])
+            .args(["env", "-i", "PATH=/usr/local/bin:/usr/bin:/usr/sbin", "HOME=/root"])
+            .arg("LEASEWATCH_SIM_SCENARIO=/opt/driver/scenario.toml")
             .args(shell)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -128,7 +131,10 @@ impl Machine {
 
     /// Programs that run here, but for the ones that are asked with.
     pub(super) fn running(&self) -> Vec<String> {
-        let names = self.ran("cat /proc/[0-9]*/comm 2>/dev/null; true");
+        let names = self.ran(
+            // One that has ended and nobody asks about has no program any more.
+            "for p in /proc/[0-9]*; do readlink -q $p/exe >/dev/null && cat $p/comm; done; true",
+        );
         let asking = ["sleep", "sh", "dash", "bash", "busybox", "cat", "env", ""];
         names.lines().filter(|name| !asking.contains(name)).map(str::to_owned).collect()
     }
