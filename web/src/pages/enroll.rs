@@ -220,6 +220,10 @@ impl Page<'_> {
         command::ways(&made.text, self.view.installer.as_ref())
     }
 
+    fn upgrade(&self) -> Option<Way> {
+        self.view.installer.as_ref().map(command::upgrade)
+    }
+
     fn made(&self, made: &MadeString) -> String {
         phrase::enroll_made(self.cx.language, made.node_ceiling, &made.tenant)
     }

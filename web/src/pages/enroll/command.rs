@@ -35,7 +35,7 @@ pub(super) fn ways(join: &str, installer: Option<&InstallerFacts>) -> Vec<Way> {
     let folded = |id, title, note, command| Way { id, title, note, is_folded: true, command };
     let mut ways = Vec::new();
     if let Some(facts) = installer {
-        let install = |fetch, options| install(join, facts, fetch, options);
+        let install = |fetch, options| install(Some(join), facts, fetch, options);
         ways.extend([
             way("join-curl", Text::EnrollMachine, Some(Text::EnrollMachineNote), install(CURL, "")),
             folded("join-wget", Text::EnrollWget, None, install(WGET, "")),
@@ -70,10 +70,22 @@ pub(super) fn ways(join: &str, installer: Option<&InstallerFacts>) -> Vec<Way> {
     ways
 }
 
+/// What brings the agent of this server to a node that has one.
+pub(super) fn upgrade(installer: &InstallerFacts) -> Way {
+    Way {
+        id: "upgrade",
+        title: Text::EnrollUpgrade,
+        note: Some(Text::EnrollUpgradeNote),
+        is_folded: true,
+        command: install(None, installer, CURL, ""),
+    }
+}
+
 /// The script is kept in a variable and given to a shell on its standard input, so there is no file
 /// that anybody could exchange after it was compared, and none that stays. Root needs no sudo.
-fn install(join: &str, installer: &InstallerFacts, fetch: &str, options: &str) -> String {
+fn install(join: Option<&str>, installer: &InstallerFacts, fetch: &str, options: &str) -> String {
     let InstallerFacts { url, sha256 } = installer;
+    let join = join.map(|join| format!("LEASEWATCH_JOIN={join} ")).unwrap_or_default();
     let shell = match options {
         "" => "$([ \"$(id -u)\" = 0 ] || echo sudo) sh".to_owned(),
         "--user" => "sh -s -- --user".to_owned(),
@@ -82,7 +94,7 @@ fn install(join: &str, installer: &InstallerFacts, fetch: &str, options: &str) -
     format!(
         "if i=$({fetch} '{url}') &&\n  \
            [ \"$(printf '%s\\n' \"$i\" | sha256sum | cut -c 1-64)\" = {sha256} ]\n\
-         then printf '%s\\n' LEASEWATCH_JOIN={join} \"$i\" |\n  \
+         then printf '%s\\n' {join}\"$i\" |\n  \
            {shell}\n\
          else echo 'Nothing was installed: that is not the installer which this command knows.' >&2; false; fi"
     )
@@ -92,8 +104,7 @@ fn docker(join: &str) -> String {
     format!(
         "LEASEWATCH_JOIN={join} docker run --detach --restart unless-stopped \\\n  \
            --name leasewatch-agent --hostname \"$(hostname)\" --gpus all \\\n  \
-           --env LEASEWATCH_JOIN --env NVIDIA_DRIVER_CAPABILITIES=utility \\\n  \
-           --volume leasewatch-agent:/var/lib/leasewatch-agent leasewatch-agent"
+           --env LEASEWATCH_JOIN --volume leasewatch-agent:/var/lib/leasewatch-agent leasewatch-agent"
     )
 }
 
