@@ -62,6 +62,10 @@ pub struct ServeFlags {
     /// machine: with a loopback address only.
     #[arg(long, env = "LEASEWATCH_OPEN_ENROLLMENT")]
     pub open_enrollment: bool,
+    /// Agents for nodes to install, with their SHA256SUMS: see `scripts/agent-dir` [default: agents
+    /// in --data-dir].
+    #[arg(long, env = "LEASEWATCH_AGENT_DIR", value_name = "DIR")]
+    pub agent_dir: Option<PathBuf>,
     /// The largest log that can be uploaded to be imported, in MiB [default: 256].
     #[arg(long, env = "LEASEWATCH_UPLOAD_MIB_MAX", value_name = "MIB")]
     pub upload_mib_max: Option<u32>,
@@ -84,6 +88,7 @@ struct ServeFile {
     trusted_proxy: Vec<String>,
     #[serde(default)]
     open_enrollment: bool,
+    agent_dir: Option<PathBuf>,
     upload_mib_max: Option<u32>,
 }
 
@@ -106,6 +111,8 @@ pub struct ServeOptions {
     pub trusted_proxies: Vec<IpNet>,
     /// Whether nodes join without a token; never with an address that others reach.
     pub open_enrollment: bool,
+    /// Agents for nodes to install.
+    pub agent_dir: PathBuf,
     /// The largest log that can be uploaded, in MiB.
     pub upload_mib_max: u32,
 }
@@ -238,6 +245,8 @@ impl ServeOptions {
             None => Database::Own { pg_bin },
         };
         let data_dir = flags.data_dir.or(file.data_dir).unwrap_or_else(default_base_dir);
+        let agent_dir = flags.agent_dir.or(file.agent_dir);
+        let agent_dir = agent_dir.unwrap_or_else(|| data_dir.join("agents"));
         let upload_mib_max = flags.upload_mib_max.or(file.upload_mib_max).unwrap_or(UPLOAD_MIB_MAX);
         let mut node_addresses = flags.node_address;
         if node_addresses.is_empty() {
@@ -256,6 +265,7 @@ impl ServeOptions {
             page_address,
             trusted_proxies,
             open_enrollment,
+            agent_dir,
             upload_mib_max,
         })
     }
@@ -329,6 +339,7 @@ mod tests {
         let options = ServeOptions::resolve(ServeFlags::default()).unwrap();
         assert_eq!(options.listen.to_string(), "127.0.0.1:7443");
         assert!(matches!(options.database, Database::Own { pg_bin: None }));
+        assert_eq!(options.agent_dir, options.data_dir.join("agents"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub(crate) mod form;
 mod forwarded;
 mod health;
 mod hours_csv;
+mod install;
 mod live_events;
 mod multipart;
 mod pages;
@@ -37,6 +38,7 @@ pub use routes::Declared;
 
 use crate::clock::Clock;
 use crate::enrollment::Issuer;
+use crate::installer::Installers;
 use crate::intake::Intake;
 use crate::live::Live;
 use crate::store::Db;
@@ -59,6 +61,8 @@ pub struct Http {
     pub entrance: Entrance,
     /// Makes join strings.
     pub issuer: Issuer,
+    /// What nodes install.
+    pub installers: Installers,
 }
 
 /// What each route needs of who asks for it. A route is made here or not at all.
@@ -97,7 +101,10 @@ fn routes(http: Http) -> Routes {
         .on(GET, pattern::ENROLL, Admin, pages::enroll::html)
         .on(POST, pattern::ENROLL, Admin, pages::enroll::make)
         .on(GET, pattern::ENROLL_TOKEN, Admin, pages::enroll::token)
+        .on(GET, pattern::ENROLL_EVENTS, Admin, pages::enroll::events)
         .on(POST, pattern::ENROLL_REVOKE, Admin, pages::enroll::revoke)
+        .on(GET, pattern::INSTALL, Nothing, install::script)
+        .on(GET, pattern::AGENT, Nothing, install::agent)
         .on(GET, pattern::ASSET, Nothing, assets::file)
         .on(GET, "/healthz", Nothing, health::alive)
         .on(GET, "/readyz", Nothing, health::ready)

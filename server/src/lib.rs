@@ -13,6 +13,7 @@ pub mod grpc;
 pub mod http;
 pub mod identity;
 pub mod import;
+pub mod installer;
 pub mod intake;
 pub mod jobs;
 pub mod live;

@@ -29,6 +29,7 @@ use crate::grpc::{self, GrpcOptions, GrpcState};
 use crate::http::{self, Entrance, Http, TrustedProxies};
 use crate::identity::Identity;
 use crate::import::uploaded::Importer;
+use crate::installer::Installers;
 use crate::intake::Intake;
 use crate::jobs::Jobs;
 use crate::live::Live;
@@ -139,13 +140,15 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         trust: node_trust(&options, clock.now())?,
         addresses: node_addresses(&options, address)?,
     };
+    let installers = look_for_agents(&options, &issuer);
     let grpc_options =
         GrpcOptions { open_enrollment: options.open_enrollment, ..GrpcOptions::new(tenants) };
     let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options);
     grpc::spawn_revocations(state.clone());
     let intake = take_uploads(&options, address, issuer.clone())?;
     let (address, entrance) = (reached_at(address), Entrance::default());
-    let pages = http::router(Http { db, live, clock, address, intake, entrance, issuer });
+    let pages =
+        http::router(Http { db, live, clock, address, intake, entrance, issuer, installers });
     let router = grpc::routes(state).merge(pages);
     tracing::info!(
         certificate = %certificate.path.display(),
@@ -250,6 +253,19 @@ pub(crate) fn node_addresses(
     };
     let address = JoinAddress::new(&format!("https://{host}"));
     Ok(vec![address.context("say with --node-address where nodes reach this server")?])
+}
+
+/// Says what nodes can install from here. A server without agents serves as well.
+fn look_for_agents(options: &ServeOptions, issuer: &Issuer) -> Installers {
+    let installers = Installers::new(options.agent_dir.clone(), issuer.addresses.clone());
+    match installers.current() {
+        Ok(found) => {
+            let agents: Vec<&str> = found.agents.iter().map(|agent| agent.name.as_str()).collect();
+            tracing::info!(agents = agents.join(" "), "nodes can install these");
+        }
+        Err(error) => tracing::warn!(%error, "nodes cannot install an agent from here"),
+    }
+    installers
 }
 
 /// Starts the importer of uploaded logs, which delivers to this server's own port.

@@ -18,6 +18,8 @@ mod fleet;
 mod history;
 #[path = "straight_line/imports.rs"]
 mod imports;
+#[path = "straight_line/installing.rs"]
+mod installing;
 #[path = "straight_line/joining.rs"]
 mod joining;
 #[path = "straight_line/kills.rs"]

@@ -14,6 +14,8 @@ use crate::wire;
 pub const NODES_EVENT: &str = "nodes";
 /// The name of the server-sent event that [`totals_event`] is the data of.
 pub const TOTALS_EVENT: &str = "totals";
+/// The name of the server-sent event after which a page is to be read again; its data says nothing.
+pub const FRESH_EVENT: &str = "fresh";
 
 /// Current readings of one GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -92,6 +92,7 @@
       location.reload();
     }
   });
+  stream.addEventListener("fresh", () => refresh().catch(() => showState("lost")));
   stream.addEventListener("totals", (event) => {
     for (const [name, words] of Object.entries(JSON.parse(event.data))) {
       for (const total of byData("total", name)) total.textContent = words;

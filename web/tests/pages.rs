@@ -77,16 +77,17 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
             "enroll",
             enroll::render(&EnrollView::sample(), &context(language, Route::Enroll)).unwrap(),
         ),
-        ("enroll_token", enroll_token(language)),
+        ("enroll_token", enroll_token(language, &EnrollTokenView::sample())),
+        ("enroll_waiting", enroll_token(language, &EnrollTokenView::waiting_sample())),
         ("error", error::render(&ErrorView::sample(), &error_context).unwrap()),
         ("bad_request", error::render(&bad, &error_context).unwrap()),
     ]);
     all
 }
 
-fn enroll_token(language: Language) -> String {
+fn enroll_token(language: Language, view: &EnrollTokenView) -> String {
     let route = Route::EnrollToken { tenant: "default".to_owned(), token: 4 };
-    enroll::render_token(&EnrollTokenView::sample(), &context(language, route)).unwrap()
+    enroll::render_token(view, &context(language, route)).unwrap()
 }
 
 /// Pages of who may come in: those that strangers see have no ways to others.

@@ -230,7 +230,7 @@ pub(super) async fn identify(
     mut request: Request,
     next: Next,
 ) -> Response {
-    let is_public = ["/assets/", "/healthz", "/readyz"];
+    let is_public = ["/assets/", "/agents/", "/install.sh", "/healthz", "/readyz"];
     if is_public.iter().any(|path| request.uri().path().starts_with(path)) {
         return next.run(request).await;
     }

@@ -3,6 +3,8 @@
 
 #[path = "access/entering.rs"]
 mod entering;
+#[path = "access/install.rs"]
+mod install;
 #[path = "access/keys.rs"]
 mod keys;
 #[path = "access/site.rs"]
@@ -47,7 +49,10 @@ const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/enroll", Need::Admin),
     ("POST", "/enroll", Need::Admin),
     ("GET", "/enroll/{tenant}/{token}", Need::Admin),
+    ("GET", "/enroll/{tenant}/{token}/live.sse", Need::Admin),
     ("POST", "/enroll/revoke", Need::Admin),
+    ("GET", "/install.sh", Need::Nothing),
+    ("GET", "/agents/{digest}", Need::Nothing),
     ("GET", "/assets/{file}", Need::Nothing),
     ("GET", "/healthz", Need::Nothing),
     ("GET", "/readyz", Need::Nothing),
@@ -124,6 +129,7 @@ async fn every_route_is_listed_and_lets_through_whom_it_has_to_alone() {
             .replace("{secret}", &"0".repeat(64))
             .replace("{tenant}", "default")
             .replace("{token}", "0")
+            .replace("{digest}", &"0".repeat(64))
             .replace("{file}", "none.css");
         let method: Method = method.parse().unwrap();
         for (kind, ask) in &askers {

@@ -34,6 +34,7 @@ async fn page(rig: &Rig, path: &str) -> String {
         intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
         entrance: Entrance::default(),
         issuer: crate::rig::issuer(&rig.database.db, &rig.clock),
+        installers: crate::rig::no_installers(),
     });
     let request = axum::http::Request::get(path).header("host", "127.0.0.1:7443");
     let answer = pages.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();

@@ -1,6 +1,7 @@
 //! Who is let in with a token, and who not.
 
 use axum::body::Body;
+use axum::response::Response;
 use http_body_util::BodyExt as _;
 use leasewatch_core::join::{JoinString, JoinToken};
 use leasewatch_core::segment::Origin;
@@ -8,6 +9,7 @@ use leasewatch_proto::convert::Claim;
 use leasewatch_server::enrollment::{FLEET_MS, Issued, Order, SINGLE_MS, TokenKind};
 use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
+use leasewatch_server::live::LiveFrame;
 use leasewatch_server::store::enrollment::{self, RATE_JOINS};
 use leasewatch_server::store::{Scope, node_key};
 use tonic::{Code, Status};
@@ -281,7 +283,7 @@ async fn a_lone_node_is_never_contested_whatever_gets_lost() {
     assert_eq!(rig.count("select count(*) from contested_session").await, 0);
 }
 
-async fn page(rig: &Rig, request: axum::http::request::Builder, form: &str) -> (u16, String) {
+async fn ask(rig: &Rig, request: axum::http::request::Builder, form: &str) -> Response {
     let folder = tempfile::tempdir().unwrap();
     let pages = http::router(Http {
         db: rig.database.db.clone(),
@@ -291,12 +293,17 @@ async fn page(rig: &Rig, request: axum::http::request::Builder, form: &str) -> (
         intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
         entrance: Entrance::default(),
         issuer: issuer(&rig.database.db, &rig.clock),
+        installers: crate::rig::no_installers(),
     });
     let request = request
         .header("host", "127.0.0.1:7443")
         .header("origin", "http://127.0.0.1:7443")
         .header("content-type", "application/x-www-form-urlencoded");
-    let answer = pages.oneshot(request.body(Body::from(form.to_owned())).unwrap()).await.unwrap();
+    pages.oneshot(request.body(Body::from(form.to_owned())).unwrap()).await.unwrap()
+}
+
+async fn page(rig: &Rig, request: axum::http::request::Builder, form: &str) -> (u16, String) {
+    let answer = ask(rig, request, form).await;
     let status = answer.status().as_u16();
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     (status, String::from_utf8(body.to_vec()).unwrap())
@@ -346,6 +353,43 @@ async fn a_page_makes_a_string_shows_it_once_and_shows_who_joined() {
     assert_eq!(page(&rig, post("/enroll/revoke"), &revoke).await.0, 303);
     assert_eq!(page(&rig, post("/enroll/revoke"), &revoke).await.0, 404);
     assert_turned_away(&rig, &Agent::new(2, NOW), with(&second.join.token)).await;
+}
+
+#[tokio::test]
+async fn the_page_of_a_token_hears_of_a_node_that_joins_and_what_its_agent_found() {
+    let rig = closed().await;
+    let issued = issue(&rig, "default", TokenKind::Single).await;
+    let get = |path: &str| axum::http::Request::get(path);
+    assert_eq!(ask(&rig, get("/enroll/default/2/live.sse"), "").await.status(), 404);
+    let mut events = ask(&rig, get("/enroll/default/1/live.sse"), "").await.into_body();
+    let mut hear = async || {
+        let frame = events.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(frame.starts_with(b"event: fresh\ndata: "), "{frame:?}");
+    };
+    // Something may have changed since the page was made.
+    hear().await;
+    let mut agent = Agent::new(1, NOW);
+    let mut client = rig.join_with(&agent, with(&issued.join.token)).await.unwrap();
+    hear().await;
+    let shown = async || page(&rig, get("/enroll/default/1?lang=en"), "").await.1;
+    let joined = shown().await;
+    assert!(joined.contains("Connected.") && joined.contains("not reported yet"), "{joined}");
+    client.ack(rig.seal(&mut agent)).await;
+    hear().await;
+    assert!(shown().await.contains("1 × NVIDIA H100 80GB HBM3"));
+    let frame = LiveFrame {
+        at: NOW,
+        gpus: Vec::new(),
+        backlog_segments: 0,
+        cpu_busy_permille: None,
+        host_memory_used_mib: None,
+        host_memory_total_mib: None,
+        agent_rss_kib: None,
+        nvml_unavailable: true,
+    };
+    rig.live.frame(agent.id(), frame);
+    hear().await;
+    assert!(shown().await.contains("GPU driver not found"));
 }
 
 /// A stolen key speaks for its own node: a token of another tenant moves nothing.

@@ -15,6 +15,7 @@ use leasewatch_server::clock::Clock;
 use leasewatch_server::enrollment::Issuer;
 use leasewatch_server::grpc::{self, GrpcOptions, GrpcState};
 use leasewatch_server::identity::Identity;
+use leasewatch_server::installer::Installers;
 use leasewatch_server::live::Live;
 use leasewatch_server::store::segment::{BlockRow, HeadRow, Place};
 use leasewatch_server::store::{Db, Scope, chain, node, segment, slot};
@@ -43,6 +44,11 @@ pub fn issuer(db: &Db, clock: &Clock) -> Issuer {
         trust: TlsTrust::Web,
         addresses: vec![JoinAddress::new("https://watch.example.org").unwrap()],
     }
+}
+
+/// Of a server that has no agents to hand out.
+pub fn no_installers() -> Installers {
+    Installers::new("/nonexistent".into(), Vec::new())
 }
 
 /// A server without pages and jobs.

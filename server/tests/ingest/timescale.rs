@@ -174,6 +174,7 @@ async fn page(jobs: &Jobs, path: &str) -> String {
         intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
         entrance: Entrance::default(),
         issuer: crate::rig::issuer(&jobs.db, &jobs.clock),
+        installers: crate::rig::no_installers(),
     };
     let request = Request::get(path).body(Body::empty()).unwrap();
     let answer = http::router(state).oneshot(request).await.unwrap();

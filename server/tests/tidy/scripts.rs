@@ -20,6 +20,26 @@ fn what_is_fetched_is_pinned_by_version_and_full_hash() {
     found.report();
 }
 
+/// The linker of the agent that nodes install.
+#[test]
+fn what_pip_installs_is_pinned_by_version_and_full_hash() {
+    let tree = Tree::read();
+    let script = tree.text("scripts/agent-dir");
+    for name in ["cargo_zigbuild", "ziglang"] {
+        let value = |name: &str| script.lines().find_map(|line| line.strip_prefix(name));
+        let version = value(&format!("{name}=")).unwrap();
+        assert!(version.split('.').all(|n| n.parse::<u32>().is_ok()), "{name}: {version}");
+        let hash = value(&format!("{name}_sha256=")).unwrap();
+        assert!(is_full_hash(hash), "{name}: {hash}");
+    }
+    let command = script.split("pip install").nth(1).unwrap();
+    assert!(command.contains("--require-hashes") && command.contains("--no-deps"));
+}
+
+fn is_full_hash(hash: &str) -> bool {
+    hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 fn problems(script: &str) -> Vec<String> {
     let mut problems = Vec::new();
     let is_version =
@@ -33,10 +53,7 @@ fn problems(script: &str) -> Vec<String> {
             let rest = line.trim().strip_prefix(architecture)?.strip_prefix(") echo ")?;
             rest.strip_suffix(" ;;")
         });
-        let is_full = |hash: &str| {
-            hash.len() == 64 && hash.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
-        };
-        if !hash.is_some_and(is_full) {
+        if !hash.is_some_and(is_full_hash) {
             problems.push(format!("no full SHA-256 for {architecture}: {hash:?}"));
         }
     }

@@ -3,16 +3,20 @@
 //! A string is shown once, on the answer to the form that made it, and never on a page with an
 //! address of its own.
 
+mod command;
+mod token;
+
 use askama::Template;
 use leasewatch_core::time::Timestamp;
 use serde::Serialize;
 
-use super::{NodeName, NodeStatus};
 use crate::context::{Context, SUGGESTED_ZONES};
 use crate::i18n::{Language, Text, phrase};
-use crate::live;
 use crate::path::{Route, pattern};
 use crate::wire;
+
+use command::Way;
+pub use token::{EnrollTokenView, JoinProblem, JoinedNode, render_token};
 
 /// How long a token can be good: the value in the form, and in the command line.
 pub const VALID: [&str; 6] = ["15m", "1h", "24h", "7d", "30d", "90d"];
@@ -28,6 +32,8 @@ pub struct EnrollView {
     pub fault: Option<EnrollFault>,
     /// A string that was just made.
     pub made: Option<MadeString>,
+    /// What the server hands out to install; `None` when it has no agents.
+    pub installer: Option<InstallerFacts>,
     /// Every token, the newest first.
     pub tokens: Vec<TokenLine>,
 }
@@ -84,6 +90,15 @@ pub struct MadeString {
     pub expires_at: Timestamp,
 }
 
+/// The script that installs an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InstallerFacts {
+    /// Where nodes fetch it: `https://203.0.113.7:7443/install.sh`, without a quote in it.
+    pub url: String,
+    /// SHA-256 of it, 64 hex digits.
+    pub sha256: String,
+}
+
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TokenLine {
@@ -125,31 +140,6 @@ pub enum TokenState {
     Revoked,
 }
 
-/// One token and who joined with it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct EnrollTokenView {
-    /// The token.
-    pub token: TokenLine,
-    /// Who joined, the first first.
-    pub joined: Vec<JoinedNode>,
-}
-
-/// A node that joined, and what its agent found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct JoinedNode {
-    /// Which.
-    pub name: NodeName,
-    /// Where it stands.
-    pub status: NodeStatus,
-    /// When it joined.
-    #[serde(serialize_with = "wire::at")]
-    pub joined_at: Timestamp,
-    /// Its key took over a node that was there before.
-    pub has_replaced: bool,
-    /// Product names of its GPUs and how many there are of each.
-    pub gpus: Vec<(String, i64)>,
-}
-
 impl EnrollView {
     /// A string that was just made, and a token in each state.
     #[must_use]
@@ -179,28 +169,12 @@ impl EnrollView {
                 node_ceiling: 50,
                 expires_at: now.plus_ms(900_000),
             }),
+            installer: Some(InstallerFacts {
+                url: "https://203.0.113.7:7443/install.sh".to_owned(),
+                sha256: "0123456789abcdef".repeat(4),
+            }),
             tokens: (1..=4).rev().zip(states).map(line).collect(),
         }
-    }
-}
-
-impl EnrollTokenView {
-    /// A node that joined with a fleet token, and one that took over another.
-    #[must_use]
-    pub fn sample() -> Self {
-        let token = EnrollView::sample().tokens.swap_remove(0);
-        let overview = super::overview::OverviewView::sample();
-        let providers = overview.tenants.into_iter().flat_map(|tenant| tenant.providers);
-        let nodes = providers.flat_map(|provider| provider.nodes).take(2);
-        let joined = nodes.enumerate().map(|(index, node)| JoinedNode {
-            name: node.name,
-            status: node.status,
-            joined_at: token.created_at,
-            has_replaced: index == 1,
-            gpus: if index == 0 { vec![("NVIDIA H100 80GB HBM3".to_owned(), 8)] } else { vec![] },
-        });
-        let joined = joined.collect();
-        Self { token, joined }
     }
 }
 
@@ -212,26 +186,11 @@ pub fn render(view: &EnrollView, context: &Context) -> Result<String, askama::Er
     Ok(super::inert(&Page { cx: context, view }.render()?))
 }
 
-/// Renders the page of one token.
-///
-/// # Errors
-/// [`askama::Error`] when a value cannot be formatted.
-pub fn render_token(view: &EnrollTokenView, context: &Context) -> Result<String, askama::Error> {
-    Ok(super::inert(&TokenPage { cx: context, view }.render()?))
-}
-
 #[derive(Template)]
 #[template(path = "enroll.html", whitespace = "minimize")]
 struct Page<'a> {
     cx: &'a Context,
     view: &'a EnrollView,
-}
-
-#[derive(Template)]
-#[template(path = "enroll_token.html", whitespace = "minimize")]
-struct TokenPage<'a> {
-    cx: &'a Context,
-    view: &'a EnrollTokenView,
 }
 
 impl Page<'_> {
@@ -256,10 +215,13 @@ impl Page<'_> {
         (self.view.fault == Some(fault)).then(|| self.cx.t(text))
     }
 
-    /// One line that joins a node; the string stands in a variable, which other accounts of the
-    /// machine cannot read.
-    fn command(&self, made: &MadeString) -> String {
-        format!("LEASEWATCH_JOIN={} leasewatch-agent run", made.text)
+    /// Ways to join, the first ones the most usual.
+    fn ways(&self, made: &MadeString) -> Vec<Way> {
+        command::ways(&made.text, self.view.installer.as_ref())
+    }
+
+    fn upgrade(&self) -> Option<Way> {
+        self.view.installer.as_ref().map(command::upgrade)
     }
 
     fn made(&self, made: &MadeString) -> String {
@@ -277,46 +239,6 @@ impl Page<'_> {
 
     fn state(&self, token: &TokenLine) -> &'static str {
         self.cx.t(words(token.state))
-    }
-}
-
-impl TokenPage<'_> {
-    fn title(&self) -> String {
-        phrase::enroll_token_title(
-            self.cx.language,
-            self.view.token.number,
-            &self.view.token.tenant,
-        )
-    }
-
-    fn form(&self) -> String {
-        self.cx.here.to(Route::Enroll).href()
-    }
-
-    fn state(&self) -> &'static str {
-        self.cx.t(words(self.view.token.state))
-    }
-
-    /// Somebody may still come, and nobody said that the page should stand still.
-    fn asks_again(&self) -> bool {
-        !self.cx.here.state.paused
-    }
-
-    fn joined(&self) -> String {
-        joined(&self.view.token, self.cx.language)
-    }
-
-    fn standing(&self, node: &JoinedNode) -> String {
-        live::standing_text(node.status.standing, self.cx.language)
-    }
-
-    fn gpus(&self, node: &JoinedNode) -> String {
-        if node.gpus.is_empty() {
-            return self.cx.t(Text::EnrollNoGpusYet).to_owned();
-        }
-        let words: Vec<String> =
-            node.gpus.iter().map(|(name, count)| format!("{count} × {name}")).collect();
-        words.join(self.cx.t(Text::ListSeparator))
     }
 }
 

@@ -50,7 +50,13 @@ pub const USERS_INVITE: &str = "/settings/users/invite";
 pub const ENROLL: &str = "/enroll";
 /// Who joined with a token; `{tenant}` is a public name, `{token}` a number.
 pub const ENROLL_TOKEN: &str = "/enroll/{tenant}/{token}";
+/// Says when a token's page is to be read again, as server-sent events.
+pub const ENROLL_EVENTS: &str = "/enroll/{tenant}/{token}/live.sse";
 /// Where a token is taken back.
 pub const ENROLL_REVOKE: &str = "/enroll/revoke";
+/// The script that installs an agent.
+pub const INSTALL: &str = "/install.sh";
+/// An agent; `{digest}` is the SHA-256 of its file.
+pub const AGENT: &str = "/agents/{digest}";
 /// A file of [`crate::assets`].
 pub const ASSET: &str = "/assets/{file}";

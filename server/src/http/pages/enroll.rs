@@ -1,26 +1,30 @@
 //! How nodes join: join strings are made here, listed, and taken back.
 
-use axum::extract::{Path, Request, State};
+mod token;
+
+use axum::extract::{Request, State};
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use leasewatch_core::id::Slug;
 use leasewatch_core::time::{DAY_MS, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::enroll::{
-    EnrollFault, EnrollTokenView, EnrollView, Entered, JoinedNode, MadeString, TokenLine,
-    TokenState, VALID, render, render_token,
+    EnrollFault, EnrollView, Entered, InstallerFacts, MadeString, TokenLine, TokenState, VALID,
+    render,
 };
 use leasewatch_web::path::{Route, pattern};
 
-use super::gpus::NodeNow;
 use crate::enrollment::{CEILING_MAX, Issued, Order, TokenKey, TokenKind};
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::form::Fields;
+use crate::http::install;
 use crate::http::visit::Visit;
+use crate::store::Scope;
 use crate::store::enrollment::{self, TokenRow};
 use crate::store::user::Role;
-use crate::store::{Scope, StoreError, Tx, gpu, node};
+
+pub(in crate::http) use token::{events, token};
 
 /// Milliseconds of each of [`VALID`].
 const VALID_MS: [i64; VALID.len()] =
@@ -69,9 +73,15 @@ async fn page(
         entered: beside.entered,
         fault: beside.fault,
         made: beside.made,
+        installer: installer(http).await,
         tokens: tokens.map(|token| line(&token, asker, context.now)).collect(),
     };
     Ok(Html(render(&view, context)?).into_response())
+}
+
+async fn installer(http: &Http) -> Option<InstallerFacts> {
+    let found = install::current(http).await?;
+    Some(InstallerFacts { url: http.installers.url()?, sha256: found.digest.to_string() })
 }
 
 fn line(token: &TokenRow, asker: &Asker, now: Timestamp) -> TokenLine {
@@ -199,55 +209,4 @@ pub(in crate::http) async fn revoke(
         Ok(Redirect::to(pattern::ENROLL).into_response())
     };
     finish(answer.await, &visit, Route::Enroll)
-}
-
-pub(in crate::http) async fn token(
-    State(http): State<Http>,
-    visit: Visit,
-    asker: Asker,
-    Path((tenant, token)): Path<(String, i32)>,
-) -> Response {
-    let route = Route::EnrollToken { tenant: tenant.clone(), token };
-    let answer = async {
-        let context = visit.checked(route.clone())?;
-        let key = asker.tenant(&http, &tenant, Role::Admin).await?;
-        let mut tx = http.db.begin(Scope::Tenant(key)).await?;
-        let view = token_view(&mut tx, (&http, &asker), TokenKey::new(key, token), context.now);
-        let view = view.await?.ok_or(Fault::NotFound)?;
-        tx.commit().await?;
-        Ok(Html(render_token(&view, &context)?).into_response())
-    };
-    finish(answer.await, &visit, route)
-}
-
-async fn token_view(
-    tx: &mut Tx,
-    (http, asker): (&Http, &Asker),
-    key: TokenKey,
-    now: Timestamp,
-) -> Result<Option<EnrollTokenView>, StoreError> {
-    let found = enrollment::tokens(tx).await?.into_iter().find(|token| token.key == key);
-    let Some(found) = found else { return Ok(None) };
-    let mut joined = Vec::new();
-    for join in enrollment::joins(tx, key).await? {
-        let Some(row) = node::by_public_id(tx, join.node).await? else { continue };
-        let mut gpus: Vec<(String, i64)> = Vec::new();
-        let whole = |gpu: &gpu::GpuRow| gpu.partition.is_none();
-        for gpu in gpu::of_node(tx, row.key).await?.into_iter().filter(whole) {
-            let name = gpu.name.unwrap_or_else(|| gpu.uuid.to_string());
-            match gpus.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, count)) => *count += 1,
-                None => gpus.push((name, 1)),
-            }
-        }
-        let node = NodeNow::of(http, row);
-        joined.push(JoinedNode {
-            name: node.name(),
-            status: node.status(now),
-            joined_at: join.joined_at,
-            has_replaced: join.has_replaced,
-            gpus,
-        });
-    }
-    Ok(Some(EnrollTokenView { token: line(&found, asker, now), joined }))
 }

@@ -7,9 +7,11 @@ use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::response::Response;
 use http_body_util::BodyExt as _;
 use leasewatch_core::id::Slug;
+use leasewatch_core::join::JoinAddress;
 use leasewatch_core::time::{DAY_MS, Timestamp, Zone};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::http::{self, Entrance, Http, Peer};
+use leasewatch_server::installer::Installers;
 use leasewatch_server::intake::{Intake, Order, Queue};
 use leasewatch_server::live::Live;
 use leasewatch_server::password::Passwords;
@@ -67,7 +69,12 @@ pub(super) struct Site {
     pub(super) clock: Clock,
     router: axum::Router,
     _queue: Queue,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+}
+
+fn installers(folder: &std::path::Path) -> Installers {
+    let address = JoinAddress::new("https://watch.example.org").unwrap();
+    Installers::new(folder.to_owned(), vec![address])
 }
 
 impl Site {
@@ -84,13 +91,19 @@ impl Site {
             intake,
             entrance: Entrance::default(),
             issuer: crate::rig::issuer(&database.db, &clock),
+            installers: installers(&folder.path().join("agents")),
         };
         let router = http::router(http.clone());
-        let site = Self { database, http, clock, router, _queue: queue, _folder: folder };
+        let site = Self { database, http, clock, router, _queue: queue, folder };
         let mut tx = site.db().begin(Scope::Ingest).await.unwrap();
         tenant::ensure(&mut tx, &slug("demo"), "Demo").await.unwrap();
         tx.commit().await.unwrap();
         site
+    }
+
+    /// The folder of the agents; there is none until a test makes it.
+    pub(super) fn agent_dir(&self) -> std::path::PathBuf {
+        self.folder.path().join("agents")
     }
 
     pub(super) fn db(&self) -> &Db {

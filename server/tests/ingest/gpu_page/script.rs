@@ -117,6 +117,7 @@ impl Played {
             intake: Intake::open(folder.path().join("uploads"), 1).unwrap().0,
             entrance: Entrance::default(),
             issuer: crate::rig::issuer(&self.rig.database.db, &self.rig.clock),
+            installers: crate::rig::no_installers(),
         };
         let path = format!("/nodes/{}/gpus/{file}?{query}", self.agent.id());
         let request = Request::get(path).body(Body::empty()).unwrap();
