@@ -50,6 +50,13 @@ pub struct ServeFlags {
     /// machine: with a loopback address only.
     #[arg(long, env = "LEASEWATCH_OPEN_ENROLLMENT")]
     pub open_enrollment: bool,
+    /// Certificate to show over TLS, in PEM form, with those that vouch for it behind it, in place of
+    /// the server's own. Read anew when the file changes.
+    #[arg(long, env = "LEASEWATCH_TLS_CERTIFICATE", value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, env = "LEASEWATCH_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
     /// The largest log that can be uploaded to be imported, in MiB [default: 256].
     #[arg(long, env = "LEASEWATCH_UPLOAD_MIB_MAX", value_name = "MIB")]
     pub upload_mib_max: Option<u32>,
@@ -68,6 +75,8 @@ struct ServeFile {
     node_address: Vec<String>,
     #[serde(default)]
     open_enrollment: bool,
+    tls_certificate: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
     upload_mib_max: Option<u32>,
 }
 
@@ -84,8 +93,19 @@ pub struct ServeOptions {
     pub node_addresses: Vec<JoinAddress>,
     /// Whether nodes join without a token; never with an address that others reach.
     pub open_enrollment: bool,
+    /// A certificate of somebody else; `None`: the server's own.
+    pub tls: Option<GivenCertificate>,
     /// The largest log that can be uploaded, in MiB.
     pub upload_mib_max: u32,
+}
+
+/// The files of a certificate that somebody else made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenCertificate {
+    /// The certificate, in PEM form.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 /// Which PostgreSQL.
@@ -195,7 +215,26 @@ impl ServeOptions {
             node_addresses =
                 from_file.collect::<Result<_, _>>().map_err(ConfigError::NodeAddress)?;
         }
-        Ok(Self { listen, database, data_dir, node_addresses, open_enrollment, upload_mib_max })
+        let certificate = flags.tls_certificate.or(file.tls_certificate);
+        let tls = match (certificate, flags.tls_key.or(file.tls_key)) {
+            (Some(certificate), Some(key)) => Some(GivenCertificate { certificate, key }),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(ConfigError::NoEffect("tls_certificate", "without tls_key"));
+            }
+            (None, Some(_)) => {
+                return Err(ConfigError::NoEffect("tls_key", "without tls_certificate"));
+            }
+        };
+        Ok(Self {
+            listen,
+            database,
+            data_dir,
+            node_addresses,
+            open_enrollment,
+            tls,
+            upload_mib_max,
+        })
     }
 }
 

@@ -81,7 +81,8 @@ impl ServerCertificate {
 pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, Error> {
     let expected = match trust {
         Trust::Certificate(certificate) => Expected::Certificate(certificate.0),
-        Trust::Join(TlsTrust::Pin(pin)) => Expected::PublicKey(pin),
+        Trust::Join(TlsTrust::Pin(pin)) => Expected::PublicKeys(vec![pin]),
+        Trust::Pins(pins) => Expected::PublicKeys(pins),
         Trust::Join(TlsTrust::Web) => {
             let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
             return web_config(roots);
@@ -140,14 +141,14 @@ struct Exactly {
 #[derive(Debug)]
 enum Expected {
     Certificate(CertificateDer<'static>),
-    PublicKey(Hash),
+    PublicKeys(Vec<Hash>),
 }
 
 impl Expected {
     fn is_met_by(&self, shown: &CertificateDer<'_>) -> bool {
         match self {
             Self::Certificate(expected) => expected.as_ref() == shown.as_ref(),
-            Self::PublicKey(pin) => public_key_hash(shown).is_ok_and(|hash| hash == *pin),
+            Self::PublicKeys(pins) => public_key_hash(shown).is_ok_and(|hash| pins.contains(&hash)),
         }
     }
 }

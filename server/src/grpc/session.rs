@@ -334,6 +334,7 @@ mod tests {
             server_nonce: [nonce; 32],
             identity_key: [8; 32],
             signature: [0; 64],
+            rotations: Vec::new(),
         };
         let proof = |seed: u8, nonce| {
             let message = challenge(nonce).proof_message(&hello, &Claim::default());

@@ -44,6 +44,9 @@ pub struct NodeView {
     pub ended_at: Option<Timestamp>,
     /// What the host is; `None` when no inventory came (an import).
     pub host: Option<HostFacts>,
+    /// The latest wiring of each GPU and the disk below the working directory, as events.
+    #[serde(serialize_with = "wire::events")]
+    pub wiring: Vec<Event>,
     /// How agent and clock are.
     pub agent: AgentHealth,
     /// Its GPUs, by number, each followed by its slices.

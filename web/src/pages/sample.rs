@@ -2,6 +2,7 @@
 //! small integer recipe; nothing here is a measurement.
 
 mod slices;
+mod wiring;
 
 use leasewatch_core::delivery::{NodeState, UnknownReason};
 use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason};
@@ -296,6 +297,7 @@ pub(super) fn node() -> NodeView {
             cuda_version: "12.8".to_owned(),
             container: false,
         }),
+        wiring: wiring::events(&gpus, NOW.plus_ms(-8 * HOUR_MS)),
         agent: AgentHealth {
             version: Some("0.1.0".to_owned()),
             started_at: Some(NOW.plus_ms(-8 * HOUR_MS)),
@@ -322,6 +324,7 @@ pub(super) fn ended_node() -> NodeView {
     view.enrolled_at = view.week.start.plus_ms(20 * HOUR_MS);
     view.ended_at = Some(ended_at);
     view.host = None;
+    view.wiring.clear();
     view.agent = AgentHealth {
         version: Some("0.1.0".to_owned()),
         started_at: None,
