@@ -4,8 +4,10 @@
 //! from this machine plain too. While there are no users it is on loopback only.
 
 mod certificate;
+pub mod command;
 mod opening;
 mod port;
+mod showing;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,11 +15,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use leasewatch_core::id::Slug;
-use leasewatch_core::join::{JoinAddress, TlsTrust};
+use leasewatch_core::join::JoinAddress;
 use leasewatch_core::time::Timestamp;
 use leasewatch_proto::channel::ServerAddress;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
 use crate::clock::Clock;
@@ -33,8 +34,8 @@ use crate::jobs::Jobs;
 use crate::live::Live;
 use crate::store::{self, Db, Durability, Scope};
 
-use certificate::Certificate;
 use port::{OPENING, Port};
+use showing::{LOOK_EVERY, Source};
 
 /// The role that the server logs in as; it may become each role of a [`Scope`] and is none itself.
 pub(crate) const LOGIN: &str = "leasewatch_login";
@@ -120,9 +121,9 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let database = open_database(&options).await?;
     store::preflight(&database.db, Durability::Durable).await?;
     greet(&database.db, address).await?;
-    let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
+    let identity = Arc::new(Identity::of_server(&options.data_dir)?);
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
-    let certificate = Certificate::load_or_create(&options.data_dir, clock.now())?;
+    let showing = Source::new(&options, Arc::clone(&identity), clock.clone()).show(LOOK_EVERY)?;
     prepare(&db, clock.now()).await?;
     grpc::introduce_nodes(&db, &live).await?;
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
@@ -132,25 +133,25 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         db: db.clone(),
         clock: clock.clone(),
         identity_key: identity.public_key(),
-        trust: TlsTrust::Pin(certificate.pin),
+        trust: showing.trust.clone(),
         addresses: node_addresses(&options, address)?,
     };
     let grpc_options =
         GrpcOptions { open_enrollment: options.open_enrollment, ..GrpcOptions::new(tenants) };
-    let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options);
+    let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options)
+        .announcing(showing.notice.clone());
     grpc::spawn_revocations(state.clone());
     let intake = take_uploads(&options, address, issuer.clone())?;
     let (address, entrance) = (reached_at(address), Entrance::default());
     let pages = http::router(Http { db, live, clock, address, intake, entrance, issuer });
     let router = grpc::routes(state).merge(pages);
     tracing::info!(
-        certificate = %certificate.path.display(),
-        sha256 = certificate.fingerprint,
+        certificate = %showing.file.display(),
+        sha256 = showing.fingerprint,
         "https shows this certificate"
     );
     tracing::info!(address = %listener.local_addr()?, "serving");
-    let tls = TlsAcceptor::from(certificate.config);
-    let port = Port { tls, router, opening: OPENING };
+    let port = Port { tls: showing.tls, router, opening: OPENING };
     let ended = tokio::select! {
         () = port::accept(listener, port) => Ok(()),
         reason = database.exited() => Err(anyhow::anyhow!("the database ended: {reason}")),

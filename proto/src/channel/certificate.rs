@@ -49,6 +49,17 @@ impl ServerCertificate {
         Self::from_pem(&bytes)
     }
 
+    /// Reads the first certificate of a file, which others may stand behind that vouch for it.
+    ///
+    /// # Errors
+    /// [`CertificateFileError`].
+    pub fn read_first(path: &Path) -> Result<Self, CertificateFileError> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(FILE_BYTES).read_to_end(&mut bytes)?;
+        let first = CertificateDer::pem_slice_iter(&bytes).find_map(Result::ok);
+        first.map(Self).ok_or(CertificateFileError::NotOne(0))
+    }
+
     /// Reads a PEM text.
     ///
     /// # Errors

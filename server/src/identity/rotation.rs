@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use leasewatch_core::evidence::identity::{
     ROTATIONS_MAX, RotationSigner, ServerRotation, SignedStatement,

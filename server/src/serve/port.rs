@@ -19,7 +19,8 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use rustls::ServerConfig;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
@@ -37,7 +38,8 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// What every connection is served with.
 #[derive(Clone)]
 pub(super) struct Port {
-    pub(super) tls: TlsAcceptor,
+    /// TLS 1.3 with the certificate that is shown now.
+    pub(super) tls: watch::Receiver<Arc<ServerConfig>>,
     pub(super) router: Router,
     /// Longest time from a connection to the first bytes of HTTP on it, TLS included.
     pub(super) opening: Duration,
@@ -89,7 +91,8 @@ impl Port {
         // Small acknowledgements must not wait for the next one.
         let _ = stream.set_nodelay(true);
         let is_near = is_near(from, stream.local_addr()?);
-        match timeout(self.opening, open(stream, &self.tls)).await?? {
+        let tls = TlsAcceptor::from(Arc::clone(&self.tls.borrow()));
+        match timeout(self.opening, open(stream, &tls)).await?? {
             Open::Plain(opening, stream) => {
                 let router = if is_near { self.router } else { only_over_tls() };
                 let peer = Peer { address: from, over_tls: false };
@@ -220,7 +223,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let router = Router::new().route("/", get(|| async { "here" }));
-        let tls = TlsAcceptor::from(certificate.config);
+        let (_, tls) = watch::channel(certificate.config);
         tokio::spawn(accept(listener, Port { tls, router, opening }));
         address
     }

@@ -2,6 +2,7 @@
 
 mod chronicle;
 mod facts;
+mod keys;
 
 use askama::Template;
 use leasewatch_core::segment::Event;
@@ -9,6 +10,7 @@ use leasewatch_core::time::{HOUR_MS, Period, Timestamp, Zone};
 use serde::Serialize;
 
 pub use chronicle::ChainBegun;
+pub use keys::KeyStatement;
 
 use self::chronicle::Line;
 use super::export::Export;
@@ -64,6 +66,9 @@ pub struct NodeView {
     pub chain_starts: Vec<ChainBegun>,
     /// How often the record broke off and began anew in the node's whole life.
     pub record_breaks: i64,
+    /// What the server signed about its keys, the first first; empty where that was before there
+    /// were such statements.
+    pub statements: Vec<KeyStatement>,
 }
 
 /// What the host says it is.

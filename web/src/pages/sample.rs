@@ -313,6 +313,7 @@ pub(super) fn node() -> NodeView {
         events_left_out: 12,
         chain_starts: vec![lost_state()],
         record_breaks: 1,
+        statements: vec![wiring::enrolled(first.plus_ms(-40 * DAY_MS))],
     }
 }
 
@@ -348,6 +349,7 @@ pub(super) fn ended_node() -> NodeView {
     view.events_left_out = 0;
     view.chain_starts.clear();
     view.record_breaks = 0;
+    view.statements.clear();
     view
 }
 

@@ -16,8 +16,6 @@ pub enum Admission {
     Token(i64),
     /// The server took every node that reached it.
     Open,
-    /// The key that was there before signed for the new one.
-    Key,
 }
 
 /// A node has joined. Its id follows from the key.
@@ -35,7 +33,7 @@ pub struct Enrollment {
     pub origin: Origin,
     /// When, by the server's clock.
     pub at: Timestamp,
-    /// A token, or open enrolment.
+    /// What let it in.
     pub admission: Admission,
 }
 
@@ -50,8 +48,8 @@ pub struct Rotation {
     pub new: [u8; 32],
     /// When, by the server's clock.
     pub at: Timestamp,
-    /// A token, or the old key.
-    pub admission: Admission,
+    /// The join token that let the new key in, by its number within the tenant.
+    pub token: i64,
 }
 
 /// A key of a node is not accepted any more.
@@ -101,7 +99,6 @@ impl Admission {
         match self {
             Self::Token(number) => fields.text("admission", "token").int("token", number),
             Self::Open => fields.text("admission", "open"),
-            Self::Key => fields.text("admission", "key"),
         }
     }
 
@@ -109,12 +106,11 @@ impl Admission {
         let admission = fields.name("admission", |name| match name {
             "token" => Some(Self::Token(0)),
             "open" => Some(Self::Open),
-            "key" => Some(Self::Key),
             _ => None,
         })?;
         match admission {
             Self::Token(_) => fields.count("token").map(Self::Token),
-            other => Ok(other),
+            Self::Open => Ok(Self::Open),
         }
     }
 }
@@ -157,9 +153,6 @@ impl Enrollment {
             admission: Admission::take(&mut fields)?,
         };
         fields.finish()?;
-        if enrollment.admission == Admission::Key {
-            return Err(StatementError::Invalid { field: "admission" });
-        }
         if enrollment.node() == node {
             Ok(enrollment)
         } else {
@@ -172,12 +165,13 @@ impl Rotation {
     /// The canonical statement of kind `rotation`.
     #[must_use]
     pub fn statement(&self) -> Vec<u8> {
-        let fields = StatementBuilder::new(StatementKind::Rotation)
+        StatementBuilder::new(StatementKind::Rotation)
             .id("node", self.node)
             .id("old", Hash(self.old))
             .id("new", Hash(self.new))
-            .time("at", self.at);
-        self.admission.put(fields).to_bytes()
+            .time("at", self.at)
+            .int("token", self.token)
+            .to_bytes()
     }
 
     /// Reads a statement of kind `rotation`.
@@ -191,14 +185,13 @@ impl Rotation {
             old: key(&mut fields, "old")?,
             new: key(&mut fields, "new")?,
             at: fields.time("at")?,
-            admission: Admission::take(&mut fields)?,
+            token: fields.count("token")?,
         };
         fields.finish()?;
-        match rotation.admission {
-            Admission::Open => Err(StatementError::Invalid { field: "admission" }),
-            _ if rotation.old == rotation.new => Err(StatementError::Invalid { field: "new" }),
-            _ => Ok(rotation),
+        if rotation.old == rotation.new {
+            return Err(StatementError::Invalid { field: "new" });
         }
+        Ok(rotation)
     }
 }
 

@@ -3,12 +3,14 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
-use leasewatch_core::id::{GpuUuid, NodeId};
+use leasewatch_core::id::{GpuUuid, Hash, NodeId};
 use leasewatch_core::segment::{Event, EventKind};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::format::Datum;
-use leasewatch_web::pages::node::{AgentHealth, ChainBegun, HostFacts, NodeGpu, NodeView, render};
+use leasewatch_web::pages::node::{
+    AgentHealth, ChainBegun, HostFacts, KeyStatement, NodeGpu, NodeView, render,
+};
 use leasewatch_web::path::{self, Route};
 
 use super::gpus::{self, NodeNow};
@@ -17,6 +19,7 @@ use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::store::chain::{self, StartRow};
+use crate::store::identity_statement::{self, StatementRow};
 use crate::store::{Tx, event, segment, tenant};
 
 /// Events on the page.
@@ -79,6 +82,7 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
     let host = event::last_of_kind(&mut tx, node.row.key, "host_seen").await?;
     let wiring = wiring(&mut tx, &node, &gpus).await?;
     let agent = agent(&mut tx, &node).await?;
+    let statements = identity_statement::of_node(&mut tx, node.row.key).await?;
     tx.commit().await?;
     Ok(NodeView {
         name: node.name(),
@@ -96,7 +100,18 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
         events_left_out,
         chain_starts: chain_starts.into_iter().map(chain_begun).collect(),
         record_breaks: record_breaks.into(),
+        statements: statements.into_iter().map(key_statement).collect(),
     })
+}
+
+fn key_statement(row: StatementRow) -> KeyStatement {
+    KeyStatement {
+        kind: row.kind,
+        at: row.at,
+        statement: String::from_utf8_lossy(&row.signed.statement).into_owned(),
+        signature: row.signed.signature.iter().map(|byte| format!("{byte:02x}")).collect(),
+        signer: Hash(row.signer).to_string(),
+    }
 }
 
 fn chain_begun(row: StartRow) -> ChainBegun {

@@ -1,13 +1,15 @@
-//! How the GPUs of the sample hang in their host.
+//! How the GPUs of the sample hang in their host, and what is signed about its key.
 
-use leasewatch_core::id::{BusId, GpuUuid};
+use leasewatch_core::evidence::identity::{Admission, Enrollment};
+use leasewatch_core::evidence::statement::StatementKind;
+use leasewatch_core::id::{BusId, GpuUuid, Slug};
 use leasewatch_core::segment::{
-    DiskMedium, Event, EventKind, GpuPaths, GpuWiring, NvlinkGroup, NvlinkRemote, PathLevel, Unread,
-    WorkDisk,
+    DiskMedium, Event, EventKind, GpuPaths, GpuWiring, NvlinkGroup, NvlinkRemote, Origin, PathLevel,
+    Unread, WorkDisk,
 };
 use leasewatch_core::time::Timestamp;
 
-use crate::pages::node::NodeGpu;
+use crate::pages::node::{KeyStatement, NodeGpu};
 
 /// Two NUMA nodes of four GPUs; of one GPU a link is down, and one does not tell its CPUs.
 pub(super) fn events(gpus: &[NodeGpu], at: Timestamp) -> Vec<Event> {
@@ -49,4 +51,21 @@ pub(super) fn events(gpus: &[NodeGpu], at: Timestamp) -> Vec<Event> {
         events.push(Event::new(at, Some(uuid), EventKind::GpuWired(wiring)));
     }
     events
+}
+
+/// That the sample's node joined with a token.
+pub(super) fn enrolled(at: Timestamp) -> KeyStatement {
+    let slug = |text| Slug::new(text).ok();
+    let statement = slug("default").zip(slug("nebula")).map(|(tenant, provider)| {
+        let (name, origin) = ("train-01".to_owned(), Origin::Measured);
+        let admission = Admission::Token(3);
+        Enrollment { key: [7; 32], tenant, provider, name, origin, at, admission }.statement()
+    });
+    KeyStatement {
+        kind: StatementKind::Enrollment,
+        at,
+        statement: String::from_utf8_lossy(&statement.unwrap_or_default()).into_owned(),
+        signature: "0".repeat(128),
+        signer: "1".repeat(64),
+    }
 }
