@@ -122,7 +122,8 @@ impl Sampler {
         let host = HostReader::new(&options.host_root, &options.state_dir);
         let period = host_period(&options.timing);
         let to_coordinator = messages.clone();
-        let disk = DiskLook { root: options.host_root.clone(), directory: options.work_dir.clone() };
+        let disk =
+            DiskLook { root: options.host_root.clone(), directory: options.work_dir.clone() };
         named("host").spawn(move || read_host((host, disk), period, &to_coordinator))?;
         let outbox = Outbox::new(to_recorder);
         let coordinator = Coordinator::new(options, errands, outbox, live.clone());
@@ -167,11 +168,7 @@ struct DiskLook {
 }
 
 /// Reads the host until the coordinator is gone, and every now and then which disk it works on.
-fn read_host(
-    (mut host, disk): (HostReader, DiskLook),
-    period: Duration,
-    to: &Sender<Message>,
-) {
+fn read_host((mut host, disk): (HostReader, DiskLook), period: Duration, to: &Sender<Message>) {
     for read in 0_u64.. {
         if read % DISK_EACH_READS == 0 {
             let seen = host::work_disk(&disk.root, &disk.directory);

@@ -73,17 +73,13 @@ pub enum IdentityError {
     #[error("no random bytes for a new key")]
     Random,
     /// The key is not the one that the rotations lead to.
-    #[error(
-        "{0} ends with another key than {FILE_NAME} holds; restore both from the same backup"
-    )]
+    #[error("{0} ends with another key than {FILE_NAME} holds; restore both from the same backup")]
     Rotations(PathBuf),
     /// A rotation is asked for with a key that nodes were never told.
     #[error("{0} is not the recovery key of this server")]
     NotRecovery(PathBuf),
     /// There is no key to rotate.
-    #[error(
-        "{0} is not there; with the recovery key a new one can be named: --recovery FILE"
-    )]
+    #[error("{0} is not there; with the recovery key a new one can be named: --recovery FILE")]
     NoKey(PathBuf),
 }
 

@@ -57,7 +57,11 @@ impl KeptNotice {
             recovery: file.recovery.as_ref().and_then(hash).map(|hash| hash.0),
             recovered: file.recovered,
             pins: file.pins.iter().filter_map(hash).collect(),
-            addresses: file.addresses.iter().filter_map(|text| JoinAddress::new(text).ok()).collect(),
+            addresses: file
+                .addresses
+                .iter()
+                .filter_map(|text| JoinAddress::new(text).ok())
+                .collect(),
         }
     }
 

@@ -21,9 +21,7 @@ enum ServerRefused {
     Malformed(#[from] leasewatch_proto::convert::ConvertError),
     #[error("its signature does not hold")]
     Signature,
-    #[error(
-        "it shows another identity key than at first, and no rotation that leads there"
-    )]
+    #[error("it shows another identity key than at first, and no rotation that leads there")]
     KeyChanged,
     #[error(transparent)]
     Pin(#[from] IdentityError),

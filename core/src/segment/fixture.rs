@@ -2,9 +2,9 @@
 //! one. Deterministic; integers only.
 
 use super::{
-    Block, Column, DiskMedium, Event, EventKind, EventsBlock, GpuBlock, GpuPaths, GpuWiring, HostBlock,
-    JobEnd, MigInstance, NvlinkGroup, NvlinkRemote, Partition, PathLevel, TrackPoint, TrackSource,
-    Unread, UtilizationTrack, WorkDisk,
+    Block, Column, DiskMedium, Event, EventKind, EventsBlock, GpuBlock, GpuPaths, GpuWiring,
+    HostBlock, JobEnd, MigInstance, NvlinkGroup, NvlinkRemote, Partition, PathLevel, TrackPoint,
+    TrackSource, Unread, UtilizationTrack, WorkDisk,
 };
 use crate::id::{BusId, GpuUuid};
 use crate::sample::{HostMetric, Metric, Reading};
@@ -107,8 +107,7 @@ pub(crate) fn small_wiring() -> EventsBlock {
         ],
     };
     let gpu = Some(small_gpu().uuid);
-    let disk =
-        WorkDisk { medium: Ok(DiskMedium::Nvme), filesystem: Some("ext4".to_owned()) };
+    let disk = WorkDisk { medium: Ok(DiskMedium::Nvme), filesystem: Some("ext4".to_owned()) };
     let events = vec![
         Event::new(START.plus_ms(900), None, EventKind::DiskSeen(disk)),
         Event::new(START.plus_ms(1_000), gpu, EventKind::GpuWired(wiring)),

@@ -135,14 +135,8 @@ pub enum PathLevel {
 
 impl PathLevel {
     /// Every level, from near to far.
-    pub const ALL: [Self; 6] = [
-        Self::Board,
-        Self::Switch,
-        Self::Switches,
-        Self::HostBridge,
-        Self::NumaNode,
-        Self::System,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Board, Self::Switch, Self::Switches, Self::HostBridge, Self::NumaNode, Self::System];
 
     /// `board`, `switch`, `switches`, `host_bridge`, `numa_node` or `system`.
     #[must_use]

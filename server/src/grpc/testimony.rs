@@ -58,8 +58,7 @@ impl Testimony<'_> {
     ) -> Result<(), StoreError> {
         for key in &took_over.revoked {
             let reason = RevocationReason::Replaced;
-            let revocation =
-                Revocation { node: node.id, key: *key, at: self.at, reason, by: None };
+            let revocation = Revocation { node: node.id, key: *key, at: self.at, reason, by: None };
             let statement = (StatementKind::Revocation, revocation.statement());
             self.add(tx, (node, key), statement).await?;
         }

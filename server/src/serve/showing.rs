@@ -200,14 +200,12 @@ mod tests {
     #[tokio::test]
     async fn a_given_certificate_is_read_anew_and_one_that_is_broken_changes_nothing() {
         let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let pins = [temp.path(), other.path()].map(|directory| {
-            Certificate::load_or_create(directory, NOW).unwrap().pin
-        });
+        let pins = [temp.path(), other.path()]
+            .map(|directory| Certificate::load_or_create(directory, NOW).unwrap().pin);
         let (certificate, key) =
             (temp.path().join("tls/certificate.pem"), temp.path().join("tls/key.pem"));
         let given = GivenCertificate { certificate: certificate.clone(), key: key.clone() };
-        let mut showing =
-            source(temp.path(), Some(given)).show(Duration::from_millis(5)).unwrap();
+        let mut showing = source(temp.path(), Some(given)).show(Duration::from_millis(5)).unwrap();
         assert_eq!(*showing.trust.borrow_and_update(), TlsTrust::Pin(pins[0]));
         fs::write(&certificate, "half").unwrap();
         fs::copy(other.path().join("tls/key.pem"), &key).unwrap();

@@ -130,7 +130,7 @@ mod tests {
             nvlinks: Ok(Vec::new()),
             paths: Vec::new(),
         };
-        assert_eq!(wiring(&none, Language::ZhCn), "NUMA：此处不提供，CPU 0-7，无 NVLink");
+        assert_eq!(wiring(&none, Language::ZhCn), "NUMA：此处不提供、CPU 0-7、无 NVLink");
         let overlay =
             WorkDisk { medium: Ok(DiskMedium::Overlay), filesystem: Some("overlay".to_owned()) };
         assert_eq!(disk(&overlay, Language::En), "container layer (overlay)");

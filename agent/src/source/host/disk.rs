@@ -92,7 +92,8 @@ fn medium(root: &Path, mount: &Mount<'_>) -> Found<DiskMedium> {
         other if other.starts_with("fuse") => Err(Unread::Unsupported),
         _ => {
             let by_number = root.join("sys/dev/block").join(mount.device);
-            let by_name = mount.source.file_name().map(|name| root.join("sys/class/block").join(name));
+            let by_name =
+                mount.source.file_name().map(|name| root.join("sys/class/block").join(name));
             let found = [Some(by_number), by_name].into_iter().flatten().find(|path| path.exists());
             found.map_or(Err(Unread::Unsupported), |path| of_device(&path, LAYERS))
         }
@@ -167,7 +168,9 @@ mod tests {
     }
 
     fn link(root: &Path, folder: &Path, number: &str) {
-        for (list, name) in [("dev/block", OsStr::new(number)), ("class/block", folder.file_name().unwrap())] {
+        for (list, name) in
+            [("dev/block", OsStr::new(number)), ("class/block", folder.file_name().unwrap())]
+        {
             let list = root.join("sys").join(list);
             fs::create_dir_all(&list).unwrap();
             symlink(folder, list.join(name)).unwrap();

@@ -90,7 +90,8 @@ fn nvlinks(device: &Device<'_>) -> Found<Vec<NvlinkGroup>> {
     let mut groups: Vec<NvlinkGroup> = Vec::new();
     for link in &all {
         let one = properties(device, link);
-        let known = groups.iter_mut().find(|group| NvlinkGroup { count: 1, ..(*group).clone() } == one);
+        let known =
+            groups.iter_mut().find(|group| NvlinkGroup { count: 1, ..(*group).clone() } == one);
         match known {
             Some(group) => group.count += 1,
             None => groups.push(one),

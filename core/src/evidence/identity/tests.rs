@@ -113,7 +113,8 @@ fn what_contradicts_itself_is_refused() {
     assert!(Enrollment::from_statement(foreign.as_bytes()).is_err());
     let open = Enrollment { admission: Admission::Open, ..enrollment() };
     assert_eq!(Enrollment::from_statement(&open.statement()), Ok(open.clone()));
-    let numbered = text(open.statement()).replace("\"tenant\":\"default\"", "\"tenant\":\"default\",\"token\":1");
+    let numbered = text(open.statement())
+        .replace("\"tenant\":\"default\"", "\"tenant\":\"default\",\"token\":1");
     assert!(Enrollment::from_statement(numbered.as_bytes()).is_err());
     let same = Rotation { new: public(2), ..rotation() };
     assert!(Rotation::from_statement(&same.statement()).is_err());

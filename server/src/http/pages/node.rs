@@ -133,11 +133,7 @@ async fn events(tx: &mut Tx, node: &NodeNow, week: Period) -> Result<(Vec<Event>
 }
 
 /// The disk below the working directory, and the latest wiring of each GPU.
-async fn wiring(
-    tx: &mut Tx,
-    node: &NodeNow,
-    gpus: &[gpus::GpuHours],
-) -> Result<Vec<Event>, Fault> {
+async fn wiring(tx: &mut Tx, node: &NodeNow, gpus: &[gpus::GpuHours]) -> Result<Vec<Event>, Fault> {
     let uuids: Vec<GpuUuid> =
         gpus.iter().filter_map(|gpu| GpuUuid::new(&gpu.row.uuid).ok()).collect();
     let disk = event::last_of_kind(tx, node.row.key, "disk_seen").await?;
@@ -152,8 +148,7 @@ async fn wiring(
 }
 
 async fn agent(tx: &mut Tx, node: &NodeNow) -> Result<AgentHealth, Fault> {
-    let last =
-        segment::head_before(tx, node.row.key, Timestamp::MAX).await?;
+    let last = segment::head_before(tx, node.row.key, Timestamp::MAX).await?;
     let started = event::last_of_kind(tx, node.row.key, "agent_started").await?;
     let snapshot = node.snapshot.as_ref();
     let clock = snapshot.and_then(|snapshot| snapshot.clock);

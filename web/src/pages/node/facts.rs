@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use leasewatch_core::segment::{EventKind, Found, GpuWiring, PathLevel};
 
 use super::{HostFacts, Page};
-use crate::format::{Datum, Measure, Quantity};
 use crate::events::wiring;
+use crate::format::{Datum, Measure, Quantity};
 use crate::i18n::{Text, phrase};
 
 impl Page<'_> {
@@ -58,7 +58,8 @@ impl Page<'_> {
     /// How many pairs of GPUs have what in common.
     pub(super) fn paths(&self) -> Option<String> {
         let language = self.cx.language;
-        let mut pairs: BTreeMap<(bool, Option<PathLevel>), (Found<PathLevel>, i64)> = BTreeMap::new();
+        let mut pairs: BTreeMap<(bool, Option<PathLevel>), (Found<PathLevel>, i64)> =
+            BTreeMap::new();
         for paths in self.wired().flat_map(|(_, wired)| &wired.paths) {
             let count = i64::try_from(paths.bus_ids.len()).unwrap_or(i64::MAX);
             let key = (paths.level.is_err(), paths.level.ok());

@@ -4,8 +4,8 @@ use leasewatch_core::evidence::identity::{Admission, Enrollment};
 use leasewatch_core::evidence::statement::StatementKind;
 use leasewatch_core::id::{BusId, GpuUuid, Slug};
 use leasewatch_core::segment::{
-    DiskMedium, Event, EventKind, GpuPaths, GpuWiring, NvlinkGroup, NvlinkRemote, Origin, PathLevel,
-    Unread, WorkDisk,
+    DiskMedium, Event, EventKind, GpuPaths, GpuWiring, NvlinkGroup, NvlinkRemote, Origin,
+    PathLevel, Unread, WorkDisk,
 };
 use leasewatch_core::time::Timestamp;
 

@@ -292,8 +292,7 @@ fn wirings() -> impl Strategy<Value = EventKind> {
         EventKind::GpuWired(GpuWiring { numa_nodes, cpus, nvlinks, paths })
     });
     let medium = found(prop::sample::select(&DiskMedium::ALL[..]));
-    let disk = (medium, prop::option::of(any::<String>())).prop_map(|(medium, filesystem)| {
-        EventKind::DiskSeen(WorkDisk { medium, filesystem })
-    });
+    let disk = (medium, prop::option::of(any::<String>()))
+        .prop_map(|(medium, filesystem)| EventKind::DiskSeen(WorkDisk { medium, filesystem }));
     prop_oneof![wiring, disk]
 }
