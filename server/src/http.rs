@@ -13,6 +13,7 @@ mod error;
 pub(crate) mod form;
 mod health;
 mod hours_csv;
+mod join_tokens;
 mod live_events;
 mod multipart;
 mod pages;
@@ -96,6 +97,9 @@ fn routes(http: Http) -> Routes {
         .on(POST, pattern::ENROLL, Admin, pages::enroll::make)
         .on(GET, pattern::ENROLL_TOKEN, Admin, pages::enroll::token)
         .on(POST, pattern::ENROLL_REVOKE, Admin, pages::enroll::revoke)
+        .on(GET, pattern::JOIN_TOKENS, Admin, join_tokens::list)
+        .on(POST, pattern::JOIN_TOKENS, Admin, join_tokens::make)
+        .on(POST, pattern::JOIN_TOKENS_REVOKE, Admin, join_tokens::revoke)
         .on(GET, pattern::ASSET, Nothing, assets::file)
         .on(GET, "/healthz", Nothing, health::alive)
         .on(GET, "/readyz", Nothing, health::ready)

@@ -52,5 +52,9 @@ pub const ENROLL: &str = "/enroll";
 pub const ENROLL_TOKEN: &str = "/enroll/{tenant}/{token}";
 /// Where a token is taken back.
 pub const ENROLL_REVOKE: &str = "/enroll/revoke";
+/// Join tokens for programs.
+pub const JOIN_TOKENS: &str = "/join-tokens.json";
+/// Where programs take one back.
+pub const JOIN_TOKENS_REVOKE: &str = "/join-tokens/revoke.json";
 /// A file of [`crate::assets`].
 pub const ASSET: &str = "/assets/{file}";
