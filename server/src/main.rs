@@ -253,14 +253,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
-        Command::Identity(asked) => {
-            println!("{}", keys::identity(asked)?);
-            Ok(())
-        }
-        Command::Tls(asked) => {
-            println!("{}", keys::tls(asked)?);
-            Ok(())
-        }
+        Command::Identity(asked) => keys::identity(asked),
+        Command::Tls(asked) => keys::tls(asked),
         // `main` has dealt with it.
         Command::InternalPostgres(_) => Ok(()),
     }

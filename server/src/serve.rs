@@ -27,7 +27,7 @@ use crate::embedded_postgres::{EmbeddedPostgres, Options, SUPERUSER};
 use crate::enrollment::Issuer;
 use crate::grpc::{self, GrpcOptions, GrpcState};
 use crate::http::{self, Entrance, Http};
-use crate::identity::Identity;
+use crate::identity::{Identity, RECOVERY_FILE};
 use crate::import::uploaded::Importer;
 use crate::intake::Intake;
 use crate::jobs::Jobs;
@@ -122,6 +122,10 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     store::preflight(&database.db, Durability::Durable).await?;
     greet(&database.db, address).await?;
     let identity = Arc::new(Identity::of_server(&options.data_dir)?);
+    let recovery = options.data_dir.join(RECOVERY_FILE);
+    if recovery.exists() {
+        tracing::warn!(file = %recovery.display(), "move the recovery key off this machine, and keep it");
+    }
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
     let showing = Source::new(&options, Arc::clone(&identity), clock.clone()).show(LOOK_EVERY)?;
     prepare(&db, clock.now()).await?;

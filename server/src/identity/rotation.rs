@@ -177,13 +177,6 @@ fn finish(data_dir: &Path, rotations: &[Line]) -> Result<(), IdentityError> {
 fn recovery(data_dir: &Path) -> Result<[u8; 32], IdentityError> {
     let (path, public) = (data_dir.join(RECOVERY_FILE), data_dir.join(RECOVERY_PUBLIC));
     if public.exists() {
-        if path.exists() {
-            tracing::warn!(
-                file = %path.display(),
-                "the recovery key still lies beside the server's own: move it off this machine, and \
-                 keep it"
-            );
-        }
         return read_public(&public);
     }
     let key = Identity::load_or_create_as(data_dir, RECOVERY_FILE)?.public_key();

@@ -47,7 +47,12 @@ pub enum TlsCommand {
 ///
 /// # Errors
 /// What is wrong, in words for the operator.
-pub fn identity(command: IdentityCommand) -> anyhow::Result<String> {
+pub fn identity(command: IdentityCommand) -> anyhow::Result<()> {
+    println!("{}", about_identity(command)?);
+    Ok(())
+}
+
+fn about_identity(command: IdentityCommand) -> anyhow::Result<String> {
     match command {
         IdentityCommand::Show(serve) => {
             let options = ServeOptions::resolve(serve)?;
@@ -84,7 +89,12 @@ pub fn identity(command: IdentityCommand) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// What is wrong, in words for the operator.
-pub fn tls(command: TlsCommand) -> anyhow::Result<String> {
+pub fn tls(command: TlsCommand) -> anyhow::Result<()> {
+    println!("{}", about_tls(command)?);
+    Ok(())
+}
+
+fn about_tls(command: TlsCommand) -> anyhow::Result<String> {
     let TlsCommand::Rotate { now, serve } = command;
     let options = ServeOptions::resolve(*serve)?;
     if options.tls.is_some() {
