@@ -1,7 +1,10 @@
 //! Keys of a server that are passed on, with the real programs: nodes go on without a hand.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+
+use leasewatch_core::evidence::capture;
 
 use crate::joining::{Agents, Joinable, as_text};
 use crate::process::{RunningServer, eventually};
@@ -117,4 +120,35 @@ fn the_recovery_key_brings_nodes_back_when_the_identity_key_is_lost() {
     case.restart_agent();
     case.logged("was passed on to another one");
     case.logged("welcomed");
+}
+
+/// A node whose key is lost goes on under another one; what is taken out holds both, and reads.
+#[test]
+fn a_capture_over_a_change_of_the_node_s_key_proves_both() {
+    let rig = Joinable::start();
+    let join = rig.join_file(&[]);
+    let first = rig.agent("first", &["--join-file", as_text(&join)]).spawn().unwrap();
+    let agents = Agents(vec![first]);
+    let file = rig.data.path().join("node.lwc");
+    let segments = || {
+        let _ = fs::remove_file(&file);
+        let (from, to) = ("2026-01-01T00:00:00Z", "2100-01-01T00:00:00Z");
+        let arguments = ["--node", "first", "--from", from, "--to", to];
+        let taken = rig.ask(&[&["export", "segments", as_text(&file)][..], &arguments].concat());
+        let bytes = taken.status.success().then(|| fs::read(&file).unwrap())?;
+        let chains = capture::read(&bytes).unwrap().into_iter().map(|segment| segment.head.chain);
+        Some((bytes, chains.collect::<BTreeSet<_>>()))
+    };
+    let (bytes, _) = eventually("a segment under the first key", segments);
+    assert!(bytes.starts_with(capture::MAGIC));
+    drop(agents);
+    let id = rig.nodes().split(' ').next().unwrap().to_owned();
+    let join = rig.join_file(&["--valid", "1h"]);
+    let taking = ["--join-file", as_text(&join), "--replaces", &id];
+    let _agents = Agents(vec![rig.agent("second", &taking).spawn().unwrap()]);
+    let (bytes, _) = eventually("a segment under the second key", || {
+        segments().filter(|(_, chains)| chains.len() == 2)
+    });
+    assert!(bytes.starts_with(capture::MAGIC_OF_KEYS));
+    assert_eq!(rig.nodes().lines().count(), 1);
 }

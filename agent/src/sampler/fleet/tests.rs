@@ -1,5 +1,5 @@
 use leasewatch_core::id::GpuUuid;
-use leasewatch_core::segment::EventKind;
+use leasewatch_core::segment::{EventKind, GpuWiring, Unread};
 
 use super::super::watch::tests::{answer, events, gpu, gpu_at, reads};
 use super::{Effects, Fleet, Order, Scan, ScanError, Timing};

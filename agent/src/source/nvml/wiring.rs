@@ -11,7 +11,6 @@ use leasewatch_core::segment::{
 };
 use nvml_wrapper::Device;
 use nvml_wrapper::enum_wrappers::device::TopologyLevel;
-use nvml_wrapper::enum_wrappers::nv_link::IntDeviceType;
 use nvml_wrapper::error::NvmlError;
 
 use super::settings::links;
@@ -103,11 +102,11 @@ fn nvlinks(device: &Device<'_>) -> Found<Vec<NvlinkGroup>> {
 
 fn properties(device: &Device<'_>, link: &NvlinkLink) -> NvlinkGroup {
     let wrapper = device.link_wrapper_for(link.link);
-    let remote = match wrapper.remote_device_type(link.link) {
-        Ok(IntDeviceType::Gpu) => NvlinkRemote::Gpu,
-        Ok(IntDeviceType::Switch) => NvlinkRemote::Switch,
-        Ok(IntDeviceType::Ibmnpu) => NvlinkRemote::Cpu,
-        Ok(IntDeviceType::Unknown) | Err(_) => NvlinkRemote::Unknown,
+    let remote = match nvml_raw::nvlink_remote(device, link.link) {
+        Ok(0) => NvlinkRemote::Gpu,
+        Ok(1) => NvlinkRemote::Cpu,
+        Ok(2) => NvlinkRemote::Switch,
+        Ok(_) | Err(_) => NvlinkRemote::Unknown,
     };
     let speed: Answer<i64> = link.speed_mb_s;
     NvlinkGroup {

@@ -203,8 +203,8 @@ async fn a_user_changes_the_own_password_language_and_sessions_alone() {
 async fn a_program_makes_lists_and_takes_back_join_tokens_of_its_tenant_alone() {
     let site = Site::new().await;
     site.operator("root").await;
-    let admin = site.user("admin", &[("default", Role::Admin), ("rival", Role::Viewer)]).await;
-    let grants = [("default", Role::Admin), ("rival", Role::Viewer)];
+    let admin = site.user("admin", &[("default", Role::Admin), ("demo", Role::Viewer)]).await;
+    let grants = [("default", Role::Admin), ("demo", Role::Viewer)];
     let program = site.token(&admin, &grants, false).await;
     let path = "/join-tokens.json";
     let form = "tenant=default&provider=acme&nodes=3&valid=24h";
@@ -225,7 +225,7 @@ async fn a_program_makes_lists_and_takes_back_join_tokens_of_its_tenant_alone() 
     assert_eq!(join.addresses().len(), 1);
 
     for (form, expected, word) in [
-        ("tenant=rival&provider=acme&nodes=1&valid=15m", 404, ""),
+        ("tenant=demo&provider=acme&nodes=1&valid=15m", 404, ""),
         ("tenant=default&provider=acme&nodes=0&valid=15m", 400, "nodes"),
         ("tenant=default&provider=acme&nodes=1&valid=2y", 400, "valid"),
         ("tenant=default&provider=A%20B&nodes=1&valid=15m", 400, "provider"),
@@ -236,7 +236,7 @@ async fn a_program_makes_lists_and_takes_back_join_tokens_of_its_tenant_alone() 
     }
     let number = &made["number"];
     let revoke = "/join-tokens/revoke.json";
-    let foreign = format!("tenant=rival&token={number}");
+    let foreign = format!("tenant=demo&token={number}");
     assert_eq!(site.post(&program, revoke, &foreign).await.0, 404);
     let own = format!("tenant=default&token={number}");
     assert_eq!(site.post(&program, revoke, &own).await.0, 204);
