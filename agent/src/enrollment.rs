@@ -15,7 +15,9 @@ use leasewatch_core::join::{JoinAddress, JoinString, JoinToken, TlsTrust};
 use leasewatch_proto::channel::{AddressError, ServerAddress, Trust};
 use serde::{Deserialize, Serialize};
 
-use crate::identity::{IdentityError, StateDir, pin_server_key, write_atomically};
+use crate::identity::{
+    IdentityError, KeptNotice, StateDir, forget_addresses, pin_server_key, write_atomically,
+};
 
 const KEPT: &str = "server.toml";
 const VERSION: u32 = 1;
@@ -56,6 +58,8 @@ pub struct Servers {
     pub addresses: Vec<ServerAddress>,
     /// What a node that was never welcomed shows.
     pub claim: Option<JoinClaim>,
+    /// Whether the addresses are those that were kept, so that the server may say others.
+    pub is_kept: bool,
 }
 
 /// What a node that was never welcomed shows to a server that has proven itself.
@@ -152,14 +156,16 @@ impl Servers {
             }
             let kept = KeptFile::of(string);
             kept.write(dir)?;
+            forget_addresses(dir)?;
             let claim = JoinClaim { token: string.token.clone(), replaces: joining.replaces };
-            return Ok(Self { addresses: kept.addresses()?, claim: Some(claim) });
+            let addresses = kept.addresses(&KeptNotice::default())?;
+            return Ok(Self { addresses, claim: Some(claim), is_kept: true });
         }
-        let addresses = match Self::known(dir.path(), named, None)? {
-            Some(addresses) => addresses,
-            None => vec![Self::usual()?],
-        };
-        Ok(Self { addresses, claim: None })
+        let is_named = named.is_some();
+        let known = Self::known(dir.path(), named, None)?;
+        let is_kept = known.is_some() && !is_named;
+        let addresses = known.map_or_else(|| Ok(vec![Self::usual()?]), Ok::<_, EnrollmentError>)?;
+        Ok(Self { addresses, claim: None, is_kept })
     }
 
     /// Where to deliver as far as anybody said: nothing is pinned or kept.
@@ -172,11 +178,14 @@ impl Servers {
         joining: Option<&Joining>,
     ) -> Result<Option<Vec<ServerAddress>>, EnrollmentError> {
         if let Some(joining) = joining {
-            return KeptFile::of(&joining.string).addresses().map(Some);
+            return KeptFile::of(&joining.string).addresses(&KeptNotice::default()).map(Some);
         }
         match named {
             Some(named) => Ok(Some(vec![named])),
-            None => KeptFile::read(dir)?.map(|kept| kept.addresses()).transpose(),
+            None => {
+                let kept = KeptFile::read(dir)?;
+                kept.map(|kept| kept.addresses(&KeptNotice::read(dir))).transpose()
+            }
         }
     }
 
@@ -220,17 +229,27 @@ impl KeptFile {
         Ok(write_atomically(&path, text.as_bytes())?)
     }
 
-    fn addresses(&self) -> Result<Vec<ServerAddress>, EnrollmentError> {
+    /// Those that the server said itself first, and then those of the join string, which may lead
+    /// there when the others do not. What the server said of its certificate counts instead of what
+    /// the string says, unless that asks a public authority.
+    fn addresses(&self, notice: &KeptNotice) -> Result<Vec<ServerAddress>, EnrollmentError> {
         let bad = |text: &str| EnrollmentError::Address(text.to_owned(), AddressError::NotAUrl);
         let trust = match &self.pin {
-            Some(pin) => TlsTrust::Pin(pin.parse::<Hash>().map_err(|_| bad(pin))?),
-            None => TlsTrust::Web,
+            Some(_) if !notice.pins.is_empty() => Trust::Pins(notice.pins.clone()),
+            Some(pin) => Trust::Pins(vec![pin.parse::<Hash>().map_err(|_| bad(pin))?]),
+            None => Trust::Join(TlsTrust::Web),
         };
-        self.addresses
-            .iter()
+        let mut texts: Vec<&str> = notice.addresses.iter().map(JoinAddress::as_str).collect();
+        for text in &self.addresses {
+            if !texts.contains(&text.as_str()) {
+                texts.push(text);
+            }
+        }
+        texts
+            .into_iter()
             .map(|text| {
                 let checked = JoinAddress::new(text).map_err(|_| bad(text))?;
-                address(checked.as_str(), Some(Trust::Join(trust)))
+                address(checked.as_str(), Some(trust.clone()))
             })
             .collect()
     }
@@ -243,7 +262,11 @@ fn address(url: &str, trust: Option<Trust>) -> Result<ServerAddress, EnrollmentE
 
 #[cfg(test)]
 mod tests {
+    use leasewatch_core::evidence::identity::ServerNotice;
+    use leasewatch_core::time::Timestamp;
+
     use super::*;
+    use crate::identity::keep_notice;
 
     fn joining(key: u8) -> Joining {
         let address = |text| JoinAddress::new(text).unwrap();
@@ -288,6 +311,32 @@ mod tests {
         Servers::resolve(&dir, None, Some(&joining(2)), true).unwrap();
         let refused = Servers::resolve(&dir, None, Some(&joining(1)), true).unwrap_err();
         assert!(matches!(refused, EnrollmentError::AnotherServer), "{refused}");
+    }
+
+    #[test]
+    fn what_the_server_says_later_counts_and_the_join_string_s_addresses_stay() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = StateDir::open(temp.path()).unwrap();
+        let joined = Servers::resolve(&dir, None, Some(&joining(1)), false).unwrap();
+        assert!(joined.is_kept);
+        let notice = ServerNotice {
+            at: Timestamp(1_790_000_000_000),
+            recovery: None,
+            pins: vec![Hash([4; 32]), Hash([5; 32])],
+            addresses: vec![
+                JoinAddress::new("https://new.example").unwrap(),
+                JoinAddress::new("https://b.example").unwrap(),
+            ],
+        };
+        keep_notice(&dir, notice).unwrap();
+        let later = Servers::resolve(&dir, None, None, true).unwrap();
+        let all = ["https://new.example", "https://b.example", "https://203.0.113.7:7443"];
+        assert_eq!((shown(&later), later.is_kept), (all.map(str::to_owned).to_vec(), true));
+        let named = ServerAddress::new("http://127.0.0.1:1", None).unwrap();
+        assert!(!Servers::resolve(&dir, Some(named), None, true).unwrap().is_kept);
+        // A join string of now says it all anew.
+        let again = Servers::resolve(&dir, None, Some(&joining(1)), true).unwrap();
+        assert_eq!(shown(&again), shown(&joined));
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod instance;
 mod key;
+mod server;
 mod session;
 mod state;
 
@@ -17,7 +18,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 pub use instance::{Instance, put_aside};
-pub use key::{load_or_create_key, pin_server_key, pinned_server_key};
+pub use key::load_or_create_key;
+pub use server::{
+    KeptNotice, accept_server, forget_addresses, keep_notice, pin_server_key, server_trust,
+};
 pub use session::{keep_session, last_session};
 pub use state::{Beginning, Enrolled, KnownGpu, State};
 
@@ -25,6 +29,7 @@ pub use state::{Beginning, Enrolled, KnownGpu, State};
 const LOCK: &str = "lock";
 const KEY: &str = "node.key";
 const SERVER_KEY: &str = "server.pub";
+const NOTICE: &str = "notice.toml";
 const STATE: &str = "state.toml";
 const SESSION: &str = "session";
 const INSTANCE: &str = "instance.toml";

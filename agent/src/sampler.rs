@@ -13,6 +13,7 @@ mod plausible;
 mod reader;
 mod slices;
 mod watch;
+mod wiring;
 
 use std::io;
 use std::path::PathBuf;
@@ -22,12 +23,13 @@ use std::time::Duration;
 
 use leasewatch_core::id::{BusId, GpuUuid};
 use leasewatch_core::sample::{HostMetric, Reading};
+use leasewatch_core::segment::{GpuWiring, WorkDisk};
 use tokio::sync::mpsc;
 
 use crate::clock;
 use crate::observation::{LiveState, Observation};
 use crate::source::Source;
-use crate::source::host::HostReader;
+use crate::source::host::{self, HostReader};
 use crate::source::nvml::{Gone, GpuRead};
 use coordinator::Coordinator;
 use discovery::Discovery;
@@ -35,6 +37,9 @@ use fleet::{Scan, ScanError};
 use outbox::Outbox;
 
 pub use fleet::Timing;
+
+/// Reads of the host between two looks at its disk.
+const DISK_EACH_READS: u64 = 20;
 
 /// What the sampler does.
 #[derive(Debug, Clone)]
@@ -56,10 +61,13 @@ pub struct SamplerOptions {
     pub host_root: PathBuf,
     /// Where the agent keeps its state; its free space is a reading.
     pub state_dir: PathBuf,
+    /// Where the tenant works: the disk below it is told. Absolute.
+    pub work_dir: PathBuf,
 }
 
 impl SamplerOptions {
-    /// The defaults: 1 Hz, nothing known from before, no process counts.
+    /// The defaults: 1 Hz, nothing known from before, no process counts, and the directory that
+    /// the agent was started in as the working directory.
     #[must_use]
     pub fn new(source: Source, state_dir: PathBuf) -> Self {
         Self {
@@ -70,6 +78,7 @@ impl SamplerOptions {
             process_counts: false,
             host_root: PathBuf::from("/"),
             state_dir,
+            work_dir: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
         }
     }
 }
@@ -80,7 +89,9 @@ enum Message {
     Reply { uuid: GpuUuid, reader: u64, reply: Result<Box<GpuRead>, Gone> },
     Scan { generation: u64, scan: Result<Scan, ScanError> },
     Xid { uuid: GpuUuid, code: i64 },
+    Wiring { uuid: GpuUuid, wiring: Box<GpuWiring> },
     Host(Vec<(HostMetric, Reading)>),
+    Disk(WorkDisk),
     Stop,
 }
 
@@ -111,7 +122,9 @@ impl Sampler {
         let host = HostReader::new(&options.host_root, &options.state_dir);
         let period = host_period(&options.timing);
         let to_coordinator = messages.clone();
-        named("host").spawn(move || read_host(host, period, &to_coordinator))?;
+        let disk =
+            DiskLook { root: options.host_root.clone(), directory: options.work_dir.clone() };
+        named("host").spawn(move || read_host((host, disk), period, &to_coordinator))?;
         let outbox = Outbox::new(to_recorder);
         let coordinator = Coordinator::new(options, errands, outbox, live.clone());
         let coordinator = named("sampler").spawn(move || coordinator.run(&inbox))?;
@@ -147,9 +160,24 @@ fn host_period(timing: &Timing) -> Duration {
     Duration::from_millis(u64::from(timing.cadence_ms) * u64::from(timing.slow_every_ticks.max(1)))
 }
 
-/// Reads the host until the coordinator is gone.
-fn read_host(mut host: HostReader, period: Duration, to: &Sender<Message>) {
-    while to.send(Message::Host(host.read(clock::boot_ms()))).is_ok() {
+/// Where the disk of the working directory is looked for.
+#[derive(Debug)]
+struct DiskLook {
+    root: PathBuf,
+    directory: PathBuf,
+}
+
+/// Reads the host until the coordinator is gone, and every now and then which disk it works on.
+fn read_host((mut host, disk): (HostReader, DiskLook), period: Duration, to: &Sender<Message>) {
+    for read in 0_u64.. {
+        if read % DISK_EACH_READS == 0 {
+            let seen = host::work_disk(&disk.root, &disk.directory);
+            // The next send notices that nobody is there.
+            let _ = to.send(Message::Disk(seen));
+        }
+        if to.send(Message::Host(host.read(clock::boot_ms()))).is_err() {
+            return;
+        }
         thread::sleep(period);
     }
 }

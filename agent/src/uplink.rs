@@ -2,7 +2,8 @@
 //!
 //! What is sent when is decided by [`leasewatch_core::delivery::Sender`]; here are the socket, the
 //! keys and the log. The server proves itself before the node shows more than its public key; the
-//! identity key that it showed first is the only one accepted afterwards. Nothing is recorded
+//! identity key that it showed first is the only one accepted afterwards, until that key or the
+//! server's recovery key has named another. Nothing is recorded
 //! here, and nothing that a server says can make the agent run anything.
 
 mod frame;
@@ -317,6 +318,7 @@ impl Uplink {
                 self.refusal_code = code;
                 journal.with_spool(|spool| self.sender.on_refusal(now(), sequence, spool));
             }
+            Down::Notice(wire) => self.on_notice(&wire),
             Down::TimeProbe(probe) => self.link.send(handshake::time_echo(&probe)),
             Down::TimeEstimate(wire) => {
                 if let Some(estimate) = estimate_from_wire(&wire) {

@@ -165,6 +165,7 @@ impl Service {
             server_nonce,
             identity_key: self.identity.verifying_key().to_bytes(),
             signature: self.identity.sign(&hello.challenge_message(&server_nonce)).to_bytes(),
+            rotations: Vec::new(),
         };
         let send = |kind| answers.send(Ok(ServerMessage { kind: Some(kind) }));
         send(Down::Challenge(challenge.to_wire())).await.ok()?;
@@ -369,7 +370,11 @@ impl Agent {
 
     /// Starts the uplink; the returned switch stops it.
     fn connect(&self, address: SocketAddr) -> (watch::Sender<bool>, JoinHandle<u64>) {
-        self.connect_to(Servers { addresses: vec![http(address)], claim: self.claim.clone() })
+        self.connect_to(Servers {
+            addresses: vec![http(address)],
+            claim: self.claim.clone(),
+            is_kept: false,
+        })
     }
 
     fn connect_to(&self, servers: Servers) -> (watch::Sender<bool>, JoinHandle<u64>) {
@@ -555,7 +560,11 @@ async fn where_nobody_answers_the_next_address_is_tried() {
     let (gone, _keep_gone) = watch::channel(Stored::default());
     let silent = Server::start(ANY_PORT, 9, &gone).await.kill().await;
     let agent = Agent::new(temp.path());
-    let servers = Servers { addresses: vec![http(silent), http(server.address)], claim: None };
+    let servers = Servers {
+        addresses: vec![http(silent), http(server.address)],
+        claim: None,
+        is_kept: false,
+    };
     let (_stop, _uplink) = agent.connect_to(servers);
     until(&stored, |stored| stored.echo.is_some()).await;
 }

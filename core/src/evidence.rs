@@ -5,6 +5,7 @@
 pub mod canonical;
 pub mod capture;
 pub mod chain;
+pub mod identity;
 pub mod spool;
 pub mod statement;
 

@@ -22,6 +22,7 @@ pub(crate) mod fixture;
 mod list;
 mod pack;
 mod partition;
+mod wiring;
 
 use crate::id::{BusId, GpuUuid};
 use crate::sample::{HostMetric, Metric, Reading};
@@ -33,6 +34,9 @@ pub use event::{
 };
 pub(crate) use list::{put_list, take_list};
 pub use partition::{MigInstance, Partition, Place, Seat, SeatClash};
+pub use wiring::{
+    DiskMedium, Found, GpuPaths, GpuWiring, NvlinkGroup, NvlinkRemote, PathLevel, Unread, WorkDisk,
+};
 
 /// Bounds of format v1.
 pub mod limits {

@@ -22,4 +22,5 @@ mod power;
 mod processes;
 mod read;
 mod system;
+mod topology;
 mod utilization;

@@ -62,6 +62,8 @@ pub(crate) struct CardFacts {
     pub(crate) memory_mib: Option<u32>,
     pub(crate) memory_used_mib: Option<u32>,
     pub(crate) default_limit_mw: Option<u32>,
+    /// Default: that of the half of all cards that it is in, where there are more than four.
+    pub(crate) numa_node: Option<u32>,
     /// NVML's code: 0 none, 1 passthrough, 2 vGPU guest.
     #[serde(default)]
     pub(crate) virtualization: u32,
@@ -226,6 +228,7 @@ impl CardPlan {
             memory_mib: None,
             memory_used_mib: None,
             default_limit_mw: None,
+            numa_node: None,
             virtualization: 0,
         };
         Some(Self {

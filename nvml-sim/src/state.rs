@@ -44,6 +44,7 @@ pub(crate) struct Session {
     clock: clock::Clock,
     cards: Vec<Mutex<Card>>,
     virtualization: Vec<u32>,
+    numa_nodes: Vec<u32>,
     /// Card of each NVML index.
     order: Vec<usize>,
     control: Control,
@@ -165,6 +166,7 @@ impl Session {
             driver,
             cards,
             virtualization: scenario.cards.iter().map(|plan| plan.facts.virtualization).collect(),
+            numa_nodes: numa_nodes(&scenario),
             clock,
             order,
             control,
@@ -200,6 +202,10 @@ impl Session {
 
     pub(crate) fn virtualization(&self, slot: usize) -> u32 {
         self.virtualization.get(slot).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn numa_node(&self, slot: usize) -> u32 {
+        self.numa_nodes.get(slot).copied().unwrap_or(0)
     }
 
     /// Checks that a handle names a card, or a MIG slice of one.
@@ -292,6 +298,14 @@ fn cards(scenario: &Scenario, replaced: impl Fn(usize) -> bool) -> Vec<Mutex<Car
         Mutex::new(card)
     };
     plans.map(card).collect()
+}
+
+/// As in most servers with two sockets and eight boards.
+fn numa_nodes(scenario: &Scenario) -> Vec<u32> {
+    let count = scenario.cards.len();
+    let upper = |slot: usize| u32::from(count > 4 && slot >= count / 2);
+    let plans = scenario.cards.iter().enumerate();
+    plans.map(|(slot, plan)| plan.facts.numa_node.unwrap_or_else(|| upper(slot))).collect()
 }
 
 fn held_at_init(scenario: &Scenario, control: &Control, second: u64) -> Vec<Fault> {

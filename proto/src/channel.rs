@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper_util::rt::TokioIo;
+use leasewatch_core::id::Hash;
 use leasewatch_core::join::TlsTrust;
 use rustls::pki_types::ServerName;
 use rustls::{CertificateError, ClientConfig, OtherError};
@@ -70,6 +71,8 @@ pub enum Trust {
     Certificate(ServerCertificate),
     /// As a join string says.
     Join(TlsTrust),
+    /// A certificate of one of these keys, whatever its name and dates.
+    Pins(Vec<Hash>),
 }
 
 /// Where the server is, and what it has to show. Cheap to clone.

@@ -15,7 +15,10 @@ use leasewatch_core::time::Timestamp;
 pub use durable::{Ack, ChainStartParts, DropParts, Refusal, SegmentParts};
 pub use live::{LiveFrame, LiveGpu, LivePace, reading_from_wire, reading_to_wire};
 pub use proof::{Claim, Proof};
-pub use session::{Challenge, Hello, TimeEcho, TimeProbe, Welcome, estimate_from_wire};
+pub use session::{
+    Challenge, Hello, TimeEcho, TimeProbe, Welcome, estimate_from_wire, statement_from_wire,
+    statement_to_wire,
+};
 
 /// The protocol version that this build speaks.
 pub const PROTOCOL_VERSION: u32 = 1;

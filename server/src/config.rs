@@ -66,6 +66,13 @@ pub struct ServeFlags {
     /// in --data-dir].
     #[arg(long, env = "LEASEWATCH_AGENT_DIR", value_name = "DIR")]
     pub agent_dir: Option<PathBuf>,
+    /// Certificate to show over TLS, in PEM form, with those that vouch for it behind it, in place of
+    /// the server's own. Read anew when the file changes.
+    #[arg(long, env = "LEASEWATCH_TLS_CERTIFICATE", value_name = "FILE")]
+    pub tls_certificate: Option<PathBuf>,
+    /// The key of that certificate.
+    #[arg(long, env = "LEASEWATCH_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
     /// The largest log that can be uploaded to be imported, in MiB [default: 256].
     #[arg(long, env = "LEASEWATCH_UPLOAD_MIB_MAX", value_name = "MIB")]
     pub upload_mib_max: Option<u32>,
@@ -89,6 +96,8 @@ struct ServeFile {
     #[serde(default)]
     open_enrollment: bool,
     agent_dir: Option<PathBuf>,
+    tls_certificate: Option<PathBuf>,
+    tls_key: Option<PathBuf>,
     upload_mib_max: Option<u32>,
 }
 
@@ -113,6 +122,8 @@ pub struct ServeOptions {
     pub open_enrollment: bool,
     /// Agents for nodes to install.
     pub agent_dir: PathBuf,
+    /// A certificate of somebody else; `None`: the server's own.
+    pub tls: Option<GivenCertificate>,
     /// The largest log that can be uploaded, in MiB.
     pub upload_mib_max: u32,
 }
@@ -130,6 +141,15 @@ impl From<PathBuf> for NodeCertificate {
     fn from(path: PathBuf) -> Self {
         if path.as_os_str() == "web" { Self::Web } else { Self::File(path) }
     }
+}
+
+/// The files of a certificate that somebody else made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenCertificate {
+    /// The certificate, in PEM form.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
 }
 
 /// Which PostgreSQL.
@@ -256,6 +276,17 @@ impl ServeOptions {
         let page_address = file.page_address.map(|text| address("page_address", &text));
         let page_address = flags.page_address.map(Ok).or(page_address).transpose()?;
         let node_certificate = flags.node_certificate.or(file.node_certificate);
+        let certificate = flags.tls_certificate.or(file.tls_certificate);
+        let tls = match (certificate, flags.tls_key.or(file.tls_key)) {
+            (Some(certificate), Some(key)) => Some(GivenCertificate { certificate, key }),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(ConfigError::NoEffect("tls_certificate", "without tls_key"));
+            }
+            (None, Some(_)) => {
+                return Err(ConfigError::NoEffect("tls_key", "without tls_certificate"));
+            }
+        };
         Ok(Self {
             listen,
             database,
@@ -266,6 +297,7 @@ impl ServeOptions {
             trusted_proxies,
             open_enrollment,
             agent_dir,
+            tls,
             upload_mib_max,
         })
     }

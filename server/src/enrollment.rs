@@ -9,6 +9,7 @@ pub mod command;
 use leasewatch_core::id::{Slug, clean_text};
 use leasewatch_core::join::{JoinAddress, JoinError, JoinString, JoinToken, TlsTrust};
 use leasewatch_core::time::{DAY_MS, Timestamp};
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::store::enrollment::{self, NewToken};
@@ -35,8 +36,8 @@ pub struct Issuer {
     pub clock: Clock,
     /// The server's identity key.
     pub identity_key: [u8; 32],
-    /// How its certificate is known.
-    pub trust: TlsTrust,
+    /// How its certificate is known, now.
+    pub trust: watch::Receiver<TlsTrust>,
     /// Where nodes reach it, in the order in which to try.
     pub addresses: Vec<JoinAddress>,
 }
@@ -103,7 +104,8 @@ impl Issuer {
         let mut token = JoinToken([0; JoinToken::BYTES]);
         getrandom::fill(&mut token.0).map_err(|_| IssueError::Random)?;
         let hash = token.hash();
-        let join = JoinString::new(self.addresses.clone(), self.identity_key, self.trust, token)?;
+        let trust = *self.trust.borrow();
+        let join = JoinString::new(self.addresses.clone(), self.identity_key, trust, token)?;
         let now = self.clock.now();
         let expires_at = now.plus_ms(order.valid_ms);
         let mut tx = self.db.begin(Scope::Ingest).await?;

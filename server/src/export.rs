@@ -9,16 +9,19 @@ use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use leasewatch_core::evidence::capture::{self, Part};
+use leasewatch_core::evidence::capture::{self, KeyChange, Part};
 use leasewatch_core::evidence::chain::leaf_hash;
-use leasewatch_core::id::{ChainId, GpuUuid, Sequence, Slug};
+use leasewatch_core::evidence::statement::StatementKind;
+use leasewatch_core::id::{ChainId, GpuUuid, KeyId, Sequence, Slug};
 use leasewatch_core::time::{HOUR_MS, Period, Timestamp};
 
 use crate::config::{Database, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::serve::{DATABASE, LOGIN, open_database};
+use crate::store::identity_statement::{self, StatementRow};
+use crate::store::node::NodeRow;
 use crate::store::segment::{self, BlockRow, HeadRow, Place};
-use crate::store::{Db, NodeKey, Scope, Tx, node, slot};
+use crate::store::{Db, NodeKey, Scope, Tx, node, node_key, slot};
 
 /// What is taken out.
 #[derive(Debug, Clone)]
@@ -85,10 +88,10 @@ async fn write(db: &Db, request: &ExportRequest, mut out: BufWriter<File>) -> an
         bail!("tenant {:?} has no node {:?}", request.tenant.as_str(), request.node);
     };
     let mut keys = db.begin(Scope::Ingest).await?;
-    let key = node::first_public_key(&mut keys, row.key).await?;
+    let beginning = beginning(&mut keys, row, request.period).await?;
     keys.rollback().await?;
     let mut tx = db.begin(Scope::Worker).await?;
-    out.write_all(&capture::start(&key.context("the node has no key")?))?;
+    out.write_all(&beginning)?;
 
     let recorded_until = segment::recorded_until(&mut tx, row.key).await?;
     let end = recorded_until.map_or(request.period.start, |at| at.min(request.period.end));
@@ -112,6 +115,30 @@ async fn write(db: &Db, request: &ExportRequest, mut out: BufWriter<File>) -> an
     out.write_all(&capture::end(count))?;
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
     Ok(count)
+}
+
+/// The node's first key, and each change of it before the end of the period, as it was signed.
+async fn beginning(tx: &mut Tx, row: &NodeRow, period: Period) -> anyhow::Result<Vec<u8>> {
+    let keys = node_key::all(tx, row.key).await?;
+    let (first, later) = keys.split_first().context("the node has no key")?;
+    let statements = identity_statement::of_node(tx, row.key).await?;
+    let mut changes = Vec::new();
+    for key in later.iter().take_while(|key| key.added_at < period.end) {
+        let key_id = KeyId::of_public_key(&key.public_key);
+        let of_key =
+            |row: &&StatementRow| row.kind == StatementKind::Rotation && row.key_id == key_id;
+        let Some(change) = statements.iter().find(of_key) else {
+            bail!(
+                "the key of node {:?} changed at {}, and no signed statement of it is stored: take out \
+                 what lies before, with --to {}",
+                row.name,
+                key.added_at,
+                key.added_at
+            );
+        };
+        changes.push(KeyChange { server: change.signer, signed: change.signed.clone() });
+    }
+    Ok(capture::start_over(&first.public_key, &changes))
 }
 
 async fn places(tx: &mut Tx, key: NodeKey) -> anyhow::Result<Vec<Place>> {

@@ -18,16 +18,18 @@ mod revocation;
 mod session;
 mod stream;
 mod telemetry;
+mod testimony;
 pub mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasewatch_core::delivery::{Cursor, StoredChain};
+use leasewatch_core::evidence::identity::SignedStatement;
 use leasewatch_core::id::Slug;
 use leasewatch_proto::convert::MESSAGE_BYTES_MAX;
 use leasewatch_proto::v1::telemetry_server::TelemetryServer;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tonic::server::NamedService as _;
 
 use crate::clock::Clock;
@@ -67,6 +69,8 @@ pub struct GrpcState {
     pub options: Arc<GrpcOptions>,
     registry: Registry,
     room: Arc<Semaphore>,
+    /// What nodes are told of the server, and each change of it.
+    notice: watch::Receiver<Option<SignedStatement>>,
 }
 
 /// Bounds of streams.
@@ -124,7 +128,14 @@ impl GrpcState {
         let writer = Writer::spawn(db.clone(), live.clone(), clock.clone(), options.writer);
         let room = Arc::new(Semaphore::new(options.streams.min(Semaphore::MAX_PERMITS)));
         let registry = Registry::default();
-        Self { db, live, clock, identity, writer, options: Arc::new(options), registry, room }
+        let (options, (_, notice)) = (Arc::new(options), watch::channel(None));
+        Self { db, live, clock, identity, writer, options, registry, room, notice }
+    }
+
+    /// The same, and nodes are told this: after their welcome, and at each change.
+    #[must_use]
+    pub fn announcing(self, notice: watch::Receiver<Option<SignedStatement>>) -> Self {
+        Self { notice, ..self }
     }
 }
 

@@ -15,6 +15,7 @@ mod forwarded;
 mod health;
 mod hours_csv;
 mod install;
+mod join_tokens;
 mod live_events;
 mod multipart;
 mod pages;
@@ -105,6 +106,9 @@ fn routes(http: Http) -> Routes {
         .on(POST, pattern::ENROLL_REVOKE, Admin, pages::enroll::revoke)
         .on(GET, pattern::INSTALL, Nothing, install::script)
         .on(GET, pattern::AGENT, Nothing, install::agent)
+        .on(GET, pattern::JOIN_TOKENS, Admin, join_tokens::list)
+        .on(POST, pattern::JOIN_TOKENS, Admin, join_tokens::make)
+        .on(POST, pattern::JOIN_TOKENS_REVOKE, Admin, join_tokens::revoke)
         .on(GET, pattern::ASSET, Nothing, assets::file)
         .on(GET, "/healthz", Nothing, health::alive)
         .on(GET, "/readyz", Nothing, health::ready)

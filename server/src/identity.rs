@@ -3,8 +3,10 @@
 //! Agents pin this key, and challenges are signed with it, so it outlives certificates and
 //! addresses; it belongs on the backup list. The file `identity.key` holds 64 hex digits and a
 //! line end, mode 0600. A file that others can read, a symbolic link, or one that holds anything
-//! else is refused with the way to fix it: a key that may be known is no identity. Not here:
-//! rotation, and the TLS key.
+//! else is refused with the way to fix it: a key that may be known is no identity. Passing it on to
+//! another key is `rotation`'s. Not here: the TLS key.
+
+mod rotation;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -12,7 +14,11 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use ed25519_dalek::{Signer as _, SigningKey};
+use leasewatch_core::evidence::identity::SignedStatement;
+use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{Hash, KeyId};
+
+pub use rotation::{RECOVERY_FILE, Rotated, rotate};
 
 /// Name of the file in the data directory.
 pub const FILE_NAME: &str = "identity.key";
@@ -20,9 +26,14 @@ pub const FILE_NAME: &str = "identity.key";
 /// 64 digits and a line end.
 const FILE_BYTES: usize = 65;
 
-/// The identity key. Never printed.
+/// The identity key, and how it came to be that one. Never printed.
 #[derive(Clone)]
-pub struct Identity(SigningKey);
+pub struct Identity {
+    key: SigningKey,
+    /// The first ones first.
+    rotations: Vec<SignedStatement>,
+    recovery: Option<[u8; 32]>,
+}
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,6 +72,15 @@ pub enum IdentityError {
     /// The system gave no random bytes.
     #[error("no random bytes for a new key")]
     Random,
+    /// The key is not the one that the rotations lead to.
+    #[error("{0} ends with another key than {FILE_NAME} holds; restore both from the same backup")]
+    Rotations(PathBuf),
+    /// A rotation is asked for with a key that nodes were never told.
+    #[error("{0} is not the recovery key of this server")]
+    NotRecovery(PathBuf),
+    /// There is no key to rotate.
+    #[error("{0} is not there; with the recovery key a new one can be named: --recovery FILE")]
+    NoKey(PathBuf),
 }
 
 impl Identity {
@@ -85,10 +105,19 @@ impl Identity {
         }
     }
 
+    /// The identity of a server, with its rotations; at the first start a recovery key is made
+    /// beside it. A rotation that was broken off is finished.
+    ///
+    /// # Errors
+    /// [`IdentityError`]; an existing file is never replaced.
+    pub fn of_server(data_dir: &Path) -> Result<Self, IdentityError> {
+        rotation::open(data_dir)
+    }
+
     /// The public key, 32 bytes.
     #[must_use]
     pub fn public_key(&self) -> [u8; 32] {
-        self.0.verifying_key().to_bytes()
+        self.key.verifying_key().to_bytes()
     }
 
     /// SHA-256 of the public key.
@@ -99,13 +128,32 @@ impl Identity {
 
     /// The key itself, for sealing imported segments.
     pub(crate) fn signing_key(&self) -> &SigningKey {
-        &self.0
+        &self.key
+    }
+
+    /// How the key came to be this one, the first rotations first.
+    #[must_use]
+    pub fn rotations(&self) -> &[SignedStatement] {
+        &self.rotations
+    }
+
+    /// The public half of the recovery key.
+    #[must_use]
+    pub fn recovery(&self) -> Option<[u8; 32]> {
+        self.recovery
+    }
+
+    /// Signs a statement.
+    #[must_use]
+    pub fn sign_statement(&self, kind: StatementKind, statement: Vec<u8>) -> SignedStatement {
+        let signature = sign(kind, &statement, &self.key);
+        SignedStatement { statement, signature }
     }
 
     /// Signs a message that carries its own prefix.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
-        self.0.sign(message).to_bytes()
+        self.key.sign(message).to_bytes()
     }
 }
 
@@ -138,7 +186,11 @@ fn read(path: &Path) -> Result<Identity, IdentityError> {
     }
     let digits = text.strip_suffix('\n').ok_or_else(malformed)?;
     let secret: Hash = digits.parse().map_err(|_| malformed())?;
-    Ok(Identity(SigningKey::from_bytes(&secret.0)))
+    Ok(of_secret(&secret.0))
+}
+
+fn of_secret(secret: &[u8; 32]) -> Identity {
+    Identity { key: SigningKey::from_bytes(secret), rotations: Vec::new(), recovery: None }
 }
 
 /// Written beside and linked into place: a crash leaves a whole key or none, and two starts at
@@ -157,7 +209,7 @@ fn create(data_dir: &Path, path: &Path) -> Result<Identity, IdentityError> {
         other => other.and(removed).map_err(fail)?,
     }
     File::open(data_dir).and_then(|directory| directory.sync_all()).map_err(fail)?;
-    Ok(Identity(SigningKey::from_bytes(&secret)))
+    Ok(of_secret(&secret))
 }
 
 fn write_new(path: &Path, text: &str) -> io::Result<()> {
@@ -187,7 +239,7 @@ mod tests {
         let metadata = fs::metadata(data_dir.join(FILE_NAME)).unwrap();
         assert_eq!(metadata.mode() & 0o777, 0o600);
         assert_eq!(fs::read_dir(&data_dir).unwrap().count(), 1);
-        assert!(!format!("{first:?}").contains(&Hash(first.0.to_bytes()).to_string()));
+        assert!(!format!("{first:?}").contains(&Hash(first.key.to_bytes()).to_string()));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use leasewatch_server::import::history::{self, HistoryRequest};
 use leasewatch_server::import::spool::{self, SpoolFlags, SpoolRequest};
 use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
+use leasewatch_server::serve::command::{self as keys, IdentityCommand, TlsCommand};
 use leasewatch_server::{demo, serve};
 
 /// Collects what rented GPUs did, keeps exact hours, and shows them.
@@ -58,6 +59,12 @@ enum Command {
     /// Nodes and their keys.
     #[command(subcommand)]
     Nodes(NodesCommand),
+    /// The key by which nodes know the server.
+    #[command(subcommand)]
+    Identity(IdentityCommand),
+    /// The server's own certificate.
+    #[command(subcommand)]
+    Tls(TlsCommand),
     /// Becomes PostgreSQL; used by the server itself.
     #[command(hide = true)]
     InternalPostgres(PostgresArguments),
@@ -251,6 +258,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
+        Command::Identity(asked) => keys::identity(asked),
+        Command::Tls(asked) => keys::tls(asked),
         // `main` has dealt with it.
         Command::InternalPostgres(_) => Ok(()),
     }

@@ -4,9 +4,11 @@
 //! from this machine plain too. While there are no users it is on loopback only.
 
 mod certificate;
+pub mod command;
 mod opening;
 mod port;
 mod probe;
+mod showing;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,7 +20,6 @@ use leasewatch_core::join::{JoinAddress, TlsTrust};
 use leasewatch_core::time::Timestamp;
 use leasewatch_proto::channel::{ServerAddress, ServerCertificate, public_key_hash};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use crate::accounts;
 use crate::clock::Clock;
@@ -27,7 +28,7 @@ use crate::embedded_postgres::{EmbeddedPostgres, Options, SUPERUSER};
 use crate::enrollment::Issuer;
 use crate::grpc::{self, GrpcOptions, GrpcState};
 use crate::http::{self, Entrance, Http, TrustedProxies};
-use crate::identity::Identity;
+use crate::identity::{Identity, RECOVERY_FILE};
 use crate::import::uploaded::Importer;
 use crate::installer::Installers;
 use crate::intake::Intake;
@@ -38,6 +39,7 @@ use crate::store::{self, Db, Durability, Scope};
 use certificate::Certificate;
 use port::{OPENING, Port};
 pub use probe::ready;
+use showing::{LOOK_EVERY, Source};
 
 /// The role that the server logs in as; it may become each role of a [`Scope`] and is none itself.
 pub(crate) const LOGIN: &str = "leasewatch_login";
@@ -125,9 +127,13 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         database.close().await?;
         return Err(refused);
     }
-    let identity = Arc::new(Identity::load_or_create(&options.data_dir)?);
+    let identity = Arc::new(Identity::of_server(&options.data_dir)?);
+    let recovery = options.data_dir.join(RECOVERY_FILE);
+    if recovery.exists() {
+        tracing::warn!(file = %recovery.display(), "move the recovery key off this machine, and keep it");
+    }
     let (clock, live, db) = (Clock::system(), Live::new(), database.db.clone());
-    let certificate = Certificate::load_or_create(&options.data_dir, clock.now())?;
+    let showing = Source::new(&options, Arc::clone(&identity), clock.clone()).show(LOOK_EVERY)?;
     prepare(&db, clock.now()).await?;
     grpc::introduce_nodes(&db, &live).await?;
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
@@ -137,13 +143,14 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         db: db.clone(),
         clock: clock.clone(),
         identity_key: identity.public_key(),
-        trust: node_trust(&options, clock.now())?,
+        trust: showing.trust.clone(),
         addresses: node_addresses(&options, address)?,
     };
     let installers = look_for_agents(&options, &issuer);
     let grpc_options =
         GrpcOptions { open_enrollment: options.open_enrollment, ..GrpcOptions::new(tenants) };
-    let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options);
+    let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options)
+        .announcing(showing.notice.clone());
     grpc::spawn_revocations(state.clone());
     let intake = take_uploads(&options, address, issuer.clone())?;
     let (address, entrance) = (reached_at(address), Entrance::default());
@@ -151,14 +158,13 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         http::router(Http { db, live, clock, address, intake, entrance, issuer, installers });
     let router = grpc::routes(state).merge(pages);
     tracing::info!(
-        certificate = %certificate.path.display(),
-        sha256 = certificate.fingerprint,
+        certificate = %showing.file.display(),
+        sha256 = showing.fingerprint,
         "https shows this certificate"
     );
     tracing::info!(address = %listener.local_addr()?, "serving");
-    let tls = TlsAcceptor::from(certificate.config);
     let trusted = TrustedProxies::new(options.trusted_proxies.clone());
-    let port = Port { tls, router, opening: OPENING, trusted };
+    let port = Port { tls: showing.tls, router, opening: OPENING, trusted };
     let ended = tokio::select! {
         () = port::accept(listener, port) => Ok(()),
         reason = database.exited() => Err(anyhow::anyhow!("the database ended: {reason}")),
@@ -214,16 +220,25 @@ pub(crate) fn page_address(options: &ServeOptions, listen: SocketAddr) -> String
 /// How nodes know the certificate that they see: that of a proxy in front, or the server's own, which
 /// is made where there is none yet.
 pub(crate) fn node_trust(options: &ServeOptions, now: Timestamp) -> anyhow::Result<TlsTrust> {
-    let pin = match &options.node_certificate {
-        Some(NodeCertificate::Web) => return Ok(TlsTrust::Web),
-        Some(NodeCertificate::File(path)) => {
-            let read = ServerCertificate::read(path);
-            let read = read.with_context(|| format!("node_certificate: {}", path.display()))?;
-            public_key_hash(read.der())?
-        }
-        None => Certificate::load_or_create(&options.data_dir, now)?.pin,
+    if let Some(seen) = &options.node_certificate {
+        return in_front(seen);
+    }
+    let own = match &options.tls {
+        Some(given) => Certificate::given(&given.certificate, &given.key)?,
+        None => Certificate::load_or_create(&options.data_dir, now)?,
     };
-    Ok(TlsTrust::Pin(pin))
+    Ok(TlsTrust::Pin(own.pin))
+}
+
+/// How the certificate of a proxy in front is known.
+fn in_front(seen: &NodeCertificate) -> anyhow::Result<TlsTrust> {
+    let path = match seen {
+        NodeCertificate::Web => return Ok(TlsTrust::Web),
+        NodeCertificate::File(path) => path,
+    };
+    let read = ServerCertificate::read_first(path);
+    let read = read.with_context(|| format!("node_certificate: {}", path.display()))?;
+    Ok(TlsTrust::Pin(public_key_hash(read.der())?))
 }
 
 /// Where the server finds itself.

@@ -22,6 +22,7 @@ pub mod event;
 pub mod gpu;
 pub mod hour;
 pub mod hour_work;
+pub mod identity_statement;
 pub mod job_status;
 pub mod liveness;
 pub mod node;

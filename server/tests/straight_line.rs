@@ -30,6 +30,8 @@ mod process;
 mod recording;
 #[path = "straight_line/replay.rs"]
 mod replay;
+#[path = "straight_line/rotation.rs"]
+mod rotation;
 #[path = "straight_line/round_trip.rs"]
 mod round_trip;
 #[path = "straight_line/secure.rs"]

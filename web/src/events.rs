@@ -3,6 +3,8 @@
 //! The match is exhaustive: a new kind of event in core needs its words here. Text inside an event
 //! comes from a driver or a kernel and is only ever a placeholder's value.
 
+pub mod wiring;
+
 use leasewatch_core::evidence::chain::ChainStartReason;
 use leasewatch_core::segment::{Event, EventKind, GpuInventory, HostInventory, JobEnd, StopReason};
 
@@ -45,6 +47,8 @@ impl Weight {
             | EventKind::Goodbye { .. }
             | EventKind::HostSeen(_)
             | EventKind::GpuSeen(_)
+            | EventKind::GpuWired(_)
+            | EventKind::DiskSeen(_)
             | EventKind::GpuBack
             | EventKind::JobStarted { .. } => Self::Plain,
             EventKind::JobEnded { end: JobEnd::Exited(0), .. } => Self::Plain,
@@ -81,6 +85,10 @@ pub fn describe(kind: &EventKind, language: Language) -> String {
         }
         EventKind::HostSeen(host) => host_seen(host, language),
         EventKind::GpuSeen(gpu) => gpu_seen(gpu, language),
+        EventKind::GpuWired(wiring) => wiring::wiring(wiring, language),
+        EventKind::DiskSeen(disk) => {
+            phrase::wiring_disk_seen(language, wiring::disk(disk, language))
+        }
         EventKind::GpuLost { nvml_code } => phrase::event_gpu_lost(language, nvml_code),
         EventKind::GpuBack => words(Text::EventGpuBack),
         EventKind::GpuMissing { bus_id } => phrase::event_gpu_missing(language, bus_id),

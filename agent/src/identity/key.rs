@@ -1,4 +1,4 @@
-//! The node's Ed25519 key, and the server's as it was first seen.
+//! The node's Ed25519 key.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -8,7 +8,7 @@ use std::path::Path;
 use ed25519_dalek::SigningKey;
 use leasewatch_core::id::Hash;
 
-use super::{IdentityError, KEY, SERVER_KEY, StateDir, write_atomically};
+use super::{IdentityError, KEY, StateDir, write_atomically};
 
 /// Reads the node's key, or makes one when the directory has none.
 ///
@@ -76,44 +76,6 @@ fn create(path: &Path) -> Result<SigningKey, IdentityError> {
     Ok(SigningKey::from_bytes(&seed))
 }
 
-/// The server's identity key: the pinned one, or `shown`, which is pinned now.
-///
-/// # Errors
-/// [`IdentityError::ServerKey`] when the file holds no key; [`IdentityError::Io`].
-pub fn pinned_server_key(dir: &StateDir, shown: &[u8; 32]) -> Result<[u8; 32], IdentityError> {
-    let path = dir.path().join(SERVER_KEY);
-    let mut file = match OpenOptions::new().read(true).open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            write_atomically(&path, format!("{}\n", Hash(*shown)).as_bytes())?;
-            return Ok(*shown);
-        }
-        Err(error) => return Err(IdentityError::io(&path)(error)),
-    };
-    let mut text = String::new();
-    let read = (&mut file).take(256).read_to_string(&mut text);
-    read.map_err(IdentityError::io(&path))?;
-    let pinned: Hash = text.trim_end().parse().map_err(|_| IdentityError::ServerKey(path))?;
-    Ok(pinned.0)
-}
-
-/// Makes `key` the server's identity key. Returns false, and changes nothing, when another one is
-/// pinned and `is_final`.
-///
-/// # Errors
-/// [`IdentityError::ServerKey`] when the file holds no key and `is_final`; [`IdentityError::Io`].
-pub fn pin_server_key(
-    dir: &StateDir,
-    key: &[u8; 32],
-    is_final: bool,
-) -> Result<bool, IdentityError> {
-    if is_final {
-        return Ok(pinned_server_key(dir, key)? == *key);
-    }
-    write_atomically(&dir.path().join(SERVER_KEY), format!("{}\n", Hash(*key)).as_bytes())?;
-    Ok(true)
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -173,14 +135,5 @@ mod tests {
             write_atomically(&path, content.as_bytes()).unwrap();
             assert_eq!(problem(&dir), expected);
         }
-    }
-
-    #[test]
-    fn the_first_server_key_is_the_one_that_counts() {
-        let (temp, dir) = dir();
-        assert_eq!(pinned_server_key(&dir, &[1; 32]).unwrap(), [1; 32]);
-        assert_eq!(pinned_server_key(&dir, &[2; 32]).unwrap(), [1; 32]);
-        fs::write(temp.path().join(SERVER_KEY), "?").unwrap();
-        assert!(matches!(pinned_server_key(&dir, &[1; 32]), Err(IdentityError::ServerKey(_))));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendErr
 use std::time::Duration;
 
 use leasewatch_core::id::GpuUuid;
-use leasewatch_core::segment::EventKind;
+use leasewatch_core::segment::{EventKind, WorkDisk};
 
 use super::discovery::Errand;
 use super::fleet::{Effects, Fleet, Order};
@@ -47,6 +47,7 @@ pub(super) struct Coordinator {
     live: LiveState,
     tick_ms: i64,
     host_at_ms: i64,
+    disk: Option<WorkDisk>,
 }
 
 impl Coordinator {
@@ -67,6 +68,7 @@ impl Coordinator {
             live,
             tick_ms: now_ms,
             host_at_ms: i64::MIN,
+            disk: None,
         }
     }
 
@@ -127,6 +129,15 @@ impl Coordinator {
                 if let Some(versions) = self.fleet.on_scan(now_ms, (generation, scan), &mut out) {
                     let seen = host::inventory(&self.options.host_root, &versions);
                     out.event(now_ms, None, EventKind::HostSeen(seen), false);
+                }
+            }
+            Message::Wiring { uuid, wiring } => {
+                self.fleet.on_wiring(now_ms, (uuid, *wiring), &mut out);
+            }
+            Message::Disk(seen) => {
+                if self.disk.as_ref() != Some(&seen) {
+                    self.disk = Some(seen.clone());
+                    out.event(now_ms, None, EventKind::DiskSeen(seen), false);
                 }
             }
             Message::Xid { uuid, code } => self.fleet.on_xid(now_ms, &uuid, code, &mut out),

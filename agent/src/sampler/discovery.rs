@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use super::Message;
 use super::fleet::{Scan, ScanError};
 use super::reader::{self, ReaderTask};
+use super::wiring::WiringLooks;
 use crate::source::Source;
 use crate::source::nvml::{Failure, FoundGpu, OpenError, Session};
 
@@ -43,6 +44,7 @@ pub(super) struct Discovery {
     names: (Sender<Named>, Receiver<Named>),
     /// Indexes whose thread has not come back.
     asked: BTreeSet<u32>,
+    wiring: WiringLooks,
 }
 
 impl Discovery {
@@ -56,6 +58,7 @@ impl Discovery {
             opened: 0,
             names: channel(),
             asked: BTreeSet::new(),
+            wiring: WiringLooks::default(),
         }
     }
 
@@ -65,8 +68,13 @@ impl Discovery {
             match errand {
                 Errand::Scan => {
                     let (generation, scan) = (self.generation, self.scan());
+                    let found = scan.as_ref().map(|scan| scan.gpus.clone()).unwrap_or_default();
                     if self.to.send(Message::Scan { generation, scan }).is_err() {
                         return;
+                    }
+                    // After the scan, so that the GPUs are known by then.
+                    if let Some(session) = &self.session {
+                        self.wiring.look(session, found, &self.to);
                     }
                 }
                 Errand::Attach(task) => self.attach(*task),

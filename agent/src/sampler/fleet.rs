@@ -9,7 +9,7 @@ mod scan;
 use std::collections::BTreeMap;
 
 use leasewatch_core::id::{BusId, GpuUuid};
-use leasewatch_core::segment::EventKind;
+use leasewatch_core::segment::{EventKind, GpuWiring};
 
 use super::watch::Watch;
 use crate::observation::{EventObservation, LiveGpu, Observation};
@@ -134,6 +134,8 @@ pub(super) struct Fleet {
     /// Slices of an earlier epoch, by their place, until the GPU there says which it has.
     known_slices: Vec<(BusId, GpuUuid)>,
     gpus: BTreeMap<GpuUuid, Watch>,
+    /// What was told of how they hang in the host.
+    wired: BTreeMap<GpuUuid, GpuWiring>,
     nvml: Nvml,
     /// The driver was lost and has not come back yet.
     reloading: bool,
@@ -169,6 +171,7 @@ impl Fleet {
             missing: Vec::new(),
             known_slices,
             gpus: BTreeMap::new(),
+            wired: BTreeMap::new(),
             nvml: Nvml::Unknown,
             reloading: false,
             driver_lost_ms: None,

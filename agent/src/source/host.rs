@@ -5,6 +5,7 @@
 //! that makes no sense is `Error`. No command is run and nothing is written.
 
 mod cpu;
+mod disk;
 mod file;
 mod life_unit;
 mod memory;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use leasewatch_core::sample::{HostMetric, Reading};
 
+pub use disk::work_disk;
 pub use life_unit::{clock_source, inventory, is_container, life_unit};
 
 /// Readings of one host read, ascending by code once [`HostReader::read`] is done.

@@ -12,6 +12,7 @@ mod gpu;
 mod inventory;
 mod settings;
 mod track;
+mod wiring;
 
 use std::ffi::OsStr;
 use std::sync::Arc;

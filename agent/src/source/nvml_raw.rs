@@ -191,6 +191,19 @@ pub(super) fn mig_instance(slice: &Device<'_>) -> Result<(u32, u32), nvmlReturn_
     Ok((gpu_instance, compute_instance))
 }
 
+/// What an NVLink link leads to, by NVML's number. The wrapper's call loses what the driver said.
+///
+/// # Errors
+/// NVML's return code.
+pub(super) fn nvlink_remote(device: &Device<'_>, link: u32) -> Result<u32, nvmlReturn_t> {
+    let lib = device.nvml().lib();
+    let call = lib.nvmlDeviceGetNvLinkRemoteDeviceType.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
+    let mut kind: c_uint = 0;
+    // SAFETY: one output pointer to an initialised u32 that lives past the call.
+    check(unsafe { call(device.handle(), link, &raw mut kind) })?;
+    Ok(kind)
+}
+
 /// One event as NVML delivers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RawEvent {

@@ -2,13 +2,17 @@
 
 use ed25519_dalek::{Signature, Signer, VerifyingKey};
 use leasewatch_core::delivery::{ClockEstimate, Ending, SpoolIndex, TimeExchange};
-use leasewatch_proto::convert::{Challenge, Claim, Hello, Proof, TimeEcho, TimeProbe, Welcome};
+use leasewatch_core::evidence::identity::ServerNotice;
+use leasewatch_proto::convert::{
+    Challenge, Claim, Hello, Proof, TimeEcho, TimeProbe, Welcome, statement_from_wire,
+};
 use leasewatch_proto::v1;
 use leasewatch_proto::v1::agent_message::Kind as Up;
 
 use super::{Uplink, now, pace, random_bytes};
 use crate::clock;
-use crate::identity::{IdentityError, keep_session, last_session, pinned_server_key};
+use crate::enrollment::Servers;
+use crate::identity::{IdentityError, accept_server, keep_notice, keep_session, last_session};
 
 /// Why the other end is not the server that this node trusts.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +21,7 @@ enum ServerRefused {
     Malformed(#[from] leasewatch_proto::convert::ConvertError),
     #[error("its signature does not hold")]
     Signature,
-    #[error("it shows another identity key than at first")]
+    #[error("it shows another identity key than at first, and no rotation that leads there")]
     KeyChanged,
     #[error(transparent)]
     Pin(#[from] IdentityError),
@@ -69,7 +73,7 @@ impl Uplink {
         }
     }
 
-    /// The signature first: only a server that holds the key it shows can be pinned.
+    /// The signature first: only a server that holds the key it shows can be pinned or followed.
     fn checked(&self, wire: &v1::Challenge) -> Result<Challenge, ServerRefused> {
         let challenge = Challenge::from_wire(wire)?;
         let hello = self.hello.as_ref().ok_or(ServerRefused::Signature)?;
@@ -78,11 +82,46 @@ impl Uplink {
         let message = hello.challenge_message(&challenge.server_nonce);
         key.verify_strict(&message, &Signature::from_bytes(&challenge.signature))
             .map_err(|_| ServerRefused::Signature)?;
-        let pinned = pinned_server_key(&self.shared.state_dir, &challenge.identity_key)?;
-        if pinned == challenge.identity_key {
+        let state_dir = &self.shared.state_dir;
+        if accept_server(state_dir, &challenge.identity_key, &challenge.rotations)? {
             Ok(challenge)
         } else {
             Err(ServerRefused::KeyChanged)
+        }
+    }
+
+    /// What the server says of itself is kept when its identity key has signed it, and used from
+    /// the next connection on.
+    pub(super) fn on_notice(&mut self, wire: &v1::SignedStatement) {
+        let Some(challenge) = self.challenge.as_ref().filter(|_| self.welcome.is_some()) else {
+            return;
+        };
+        let signed = match statement_from_wire(wire) {
+            Ok(signed) => signed,
+            Err(error) => return tracing::warn!(error = %error, "a notice is malformed"),
+        };
+        let notice = match ServerNotice::open(&signed, &challenge.identity_key) {
+            Ok(notice) => notice,
+            Err(error) => return tracing::warn!(error = %error, "a notice does not hold"),
+        };
+        match keep_notice(&self.shared.state_dir, notice) {
+            Ok(true) if self.options.servers.is_kept => self.take_up_addresses(),
+            Ok(_) => {}
+            Err(error) => tracing::error!(error = %error, "the server's notice cannot be kept"),
+        }
+    }
+
+    /// The address in use stays the one that is tried next.
+    fn take_up_addresses(&mut self) {
+        let current = self.server().to_string();
+        match Servers::known(self.shared.state_dir.path(), None, None) {
+            Ok(Some(addresses)) => {
+                let same = addresses.iter().position(|address| address.to_string() == current);
+                self.address = same.unwrap_or(0);
+                self.options.servers.addresses = addresses;
+            }
+            Ok(None) => {}
+            Err(error) => tracing::error!(error = %error, "the server's addresses are not used"),
         }
     }
 

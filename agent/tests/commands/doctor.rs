@@ -118,6 +118,7 @@ impl Telemetry for Service {
                     server_nonce,
                     identity_key: service.identity.verifying_key().to_bytes(),
                     signature: signature.to_bytes(),
+                    rotations: Vec::new(),
                 };
                 let kind = Some(Down::Challenge(challenge.to_wire()));
                 let _ = answers.send(Ok(ServerMessage { kind })).await;

@@ -11,6 +11,7 @@ mod gpu_faults;
 mod mig;
 mod node_faults;
 mod survey;
+mod wiring;
 
 use case::{FIRST, FIRST_BUS, SECOND, fault_free, library, play};
 use leasewatch_agent::source::Source;

@@ -5,20 +5,27 @@
 //! Layout: `docs/EVIDENCE.md` 5.1. Not here: files, the order of segments, and whether the key
 //! belongs to whom somebody says.
 
+use ed25519_dalek::VerifyingKey;
+
 use super::chain::{
     Head, OpenError, SignatureError, leaf_hash, merkle_root, open_head, public_key,
 };
-use crate::id::{Hash, KeyId};
+use super::identity::{Rotation, SignedStatement};
+use super::statement::{StatementKind, verify};
+use crate::id::{Hash, KeyId, NodeId};
 use crate::segment::{Block, DecodeError, limits};
 
-/// The first bytes of every capture, with the version of its layout.
+/// The first bytes of a capture of one key, with the version of its layout.
 pub const MAGIC: &[u8; 22] = b"leasewatch-capture/v1\n";
+/// The first bytes of a capture over changes of the key.
+pub const MAGIC_OF_KEYS: &[u8; 22] = b"leasewatch-capture/v2\n";
 
 const KEY: u8 = 1;
 const HEAD: u8 = 2;
 const BLOCK: u8 = 3;
 const LEFT_OUT: u8 = 4;
 const END: u8 = 5;
+const CHANGE: u8 = 6;
 
 const SIGNATURE_BYTES: usize = 64;
 
@@ -29,6 +36,15 @@ pub enum Part<'a> {
     Block(&'a [u8]),
     /// The leaf hash of a block that is not in the capture.
     LeftOut(Hash),
+}
+
+/// A change of the node's key, as a server signed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyChange {
+    /// The server's public identity key. Whose it is, a capture does not prove.
+    pub server: [u8; 32],
+    /// A statement of kind `rotation`.
+    pub signed: SignedStatement,
 }
 
 /// A segment of a capture whose signature and root hold.
@@ -44,7 +60,7 @@ pub struct CapturedSegment {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureError {
     /// Other bytes stand where a capture begins.
-    #[error("this is no capture of version 1")]
+    #[error("this is no capture of version 1 or 2")]
     Magic,
     /// It ends before its end record.
     #[error("the capture ends too early")]
@@ -58,6 +74,12 @@ pub enum CaptureError {
     /// The key is no usable key.
     #[error(transparent)]
     Key(#[from] SignatureError),
+    /// A change of the key does not follow from the one before, or is not signed.
+    #[error("change {number} of the key does not hold")]
+    KeyChange {
+        /// Its place in the capture, from 1.
+        number: usize,
+    },
     /// The end record names another number of segments.
     #[error("the capture holds {got} segments and names {named}")]
     Count {
@@ -90,6 +112,20 @@ pub fn start(key: &[u8; 32]) -> Vec<u8> {
     out
 }
 
+/// How a capture begins of a node whose first key this is, and whose key changed like that since.
+#[must_use]
+pub fn start_over(key: &[u8; 32], changes: &[KeyChange]) -> Vec<u8> {
+    if changes.is_empty() {
+        return start(key);
+    }
+    let mut out = MAGIC_OF_KEYS.to_vec();
+    put(&mut out, KEY, &[key]);
+    for KeyChange { server, signed } in changes {
+        put(&mut out, CHANGE, &[server, &signed.signature, &signed.statement]);
+    }
+    out
+}
+
 /// The records of one segment: its head, and each of its blocks or what stands for it.
 #[must_use]
 pub fn segment(statement: &[u8], signature: &[u8; 64], parts: &[Part<'_>]) -> Vec<u8> {
@@ -118,7 +154,8 @@ pub fn end(segments: u64) -> Vec<u8> {
 /// # Errors
 /// [`CaptureError`] for the first thing that does not hold.
 pub fn read(bytes: &[u8]) -> Result<Vec<CapturedSegment>, CaptureError> {
-    let rest = bytes.strip_prefix(MAGIC).ok_or(CaptureError::Magic)?;
+    let one_key = bytes.strip_prefix(MAGIC);
+    let rest = one_key.or_else(|| bytes.strip_prefix(MAGIC_OF_KEYS)).ok_or(CaptureError::Magic)?;
     let mut records = Records { rest, whole: bytes.len() };
     let first = records.next()?;
     let key = match first.kind {
@@ -126,15 +163,24 @@ pub fn read(bytes: &[u8]) -> Result<Vec<CapturedSegment>, CaptureError> {
         _ => return Err(CaptureError::Record { at: first.at }),
     };
     let node = KeyId::of_public_key(key.as_bytes()).first_node_id();
+    let mut keys = vec![key];
     let mut segments = Vec::new();
     let mut next = records.next()?;
+    while one_key.is_none() && next.kind == CHANGE {
+        let changed = change_of(&next, (node, keys.last()));
+        keys.push(changed.ok_or(CaptureError::KeyChange { number: keys.len() })?);
+        next = records.next()?;
+    }
     let mut number = 0;
     while next.kind == HEAD {
         number += 1;
         let wrong = |source| CaptureError::Segment { number, source };
         let (signature, statement) =
             next.body.split_at_checked(SIGNATURE_BYTES).ok_or(CaptureError::Truncated)?;
-        let head = open_head(statement, signature, &key).map_err(wrong)?.head;
+        // The latest key first: most segments behind a change are signed by it.
+        let opened = keys.iter().rev().map(|key| open_head(statement, signature, key));
+        let opened = opened.reduce(|found, next| found.or(next));
+        let head = opened.ok_or(CaptureError::Truncated)?.map_err(wrong)?.head;
         if head.node != node {
             return Err(CaptureError::Node { number });
         }
@@ -152,6 +198,21 @@ pub fn read(bytes: &[u8]) -> Result<Vec<CapturedSegment>, CaptureError> {
         _ => return Err(CaptureError::Record { at: next.at }),
     };
     if named == number { Ok(segments) } else { Err(CaptureError::Count { got: number, named }) }
+}
+
+/// The key that a change leads to, if it holds: signed by the server that it names, about this node,
+/// and from the key before.
+fn change_of(
+    record: &Record<'_>,
+    (node, last): (NodeId, Option<&VerifyingKey>),
+) -> Option<VerifyingKey> {
+    let (server, rest) = record.body.split_first_chunk::<32>()?;
+    let (signature, statement) = rest.split_at_checked(SIGNATURE_BYTES)?;
+    let server = public_key(server).ok()?;
+    verify(StatementKind::Rotation, statement, signature, &server).ok()?;
+    let rotation = Rotation::from_statement(statement).ok()?;
+    let follows = rotation.node == node && last.is_some_and(|key| *key.as_bytes() == rotation.old);
+    public_key(&rotation.new).ok().filter(|_| follows)
 }
 
 fn part_of<'a>(record: &Record<'a>) -> Result<Part<'a>, CaptureError> {

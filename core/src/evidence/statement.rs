@@ -55,8 +55,12 @@ statement_kinds! {
     Minute = "minute",
     /// A key is no longer valid.
     Revocation = "revocation",
-    /// A key takes the place of another.
+    /// A key of a node takes the place of another.
     Rotation = "rotation",
+    /// A server's identity key takes the place of another.
+    ServerRotation = "server_rotation",
+    /// What nodes need to find their server again.
+    ServerNotice = "server_notice",
     /// A key is used by two.
     Contested = "contested",
     /// One revision of an hour record.

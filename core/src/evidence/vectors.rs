@@ -6,10 +6,11 @@ use super::chain::tests::{key, small_segment};
 use super::chain::{
     ChainStart, ChainStartReason, Drop, DropReason, leaf_hash, sign, verify_inclusion,
 };
+use super::identity::tests as identity;
 use super::statement::StatementKind;
 use crate::id::{ChainId, Hash, KeyId, NodeId, Sequence};
 use crate::segment::Block;
-use crate::segment::fixture::{START, small_jobs, small_slice};
+use crate::segment::fixture::{START, small_jobs, small_slice, small_wiring};
 use crate::time::Period;
 
 const DOCUMENT: &str = include_str!("../../../docs/EVIDENCE.md");
@@ -100,6 +101,20 @@ fn chain_start_and_signature() {
 }
 
 #[test]
+fn identity() {
+    let signed = |name: &str, kind, statement: Vec<u8>| {
+        assert_vector(name, std::str::from_utf8(&statement).unwrap());
+        assert_hex_vector(&format!("{name}.signature"), sign(kind, &statement, &key()));
+    };
+    signed("enrollment", StatementKind::Enrollment, identity::enrollment().statement());
+    signed("rotation", StatementKind::Rotation, identity::rotation().statement());
+    signed("revocation", StatementKind::Revocation, identity::revocation().statement());
+    let rotation = identity::server_rotation().statement();
+    signed("server_rotation", StatementKind::ServerRotation, rotation);
+    signed("server_notice", StatementKind::ServerNotice, identity::server_notice().statement());
+}
+
+#[test]
 fn blocks_and_root() {
     let sealed = small_segment();
     let names = ["block.gpu", "block.host", "block.events"];
@@ -114,6 +129,10 @@ fn blocks_and_root() {
     let jobs = Block::Events(small_jobs()).encode().unwrap();
     assert_hex_vector("block.jobs", &jobs);
     assert_hex_vector("block.jobs.leaf_hash", leaf_hash(&jobs).0);
+    let wiring = Block::Events(small_wiring()).encode().unwrap();
+    assert_eq!(Block::decode(&wiring).unwrap(), Block::Events(small_wiring()));
+    assert_vector("events.wiring", std::str::from_utf8(&wiring[2..]).unwrap());
+    assert_hex_vector("block.wiring.leaf_hash", leaf_hash(&wiring).0);
     assert_hex_vector("root", sealed.signed.head.root.0);
     let leaves: Vec<Hash> = sealed.blocks.iter().map(|block| leaf_hash(block)).collect();
     let proof = super::chain::inclusion_proof(&leaves, 0).unwrap();

@@ -10,7 +10,7 @@ mod fields;
 use crate::evidence::canonical::Value;
 use crate::evidence::statement::{Fields, StatementError};
 use crate::id::{BusId, GpuUuid, LifeUnitId, clean_text};
-use crate::segment::{Partition, Place, limits};
+use crate::segment::{GpuWiring, Partition, Place, WorkDisk, limits};
 use crate::time::Timestamp;
 
 pub(super) use fields::{read_events, write_events};
@@ -75,6 +75,10 @@ pub enum EventKind {
     /// First sight of a GPU in an epoch, and each change. The event's `gpu` is the inventory's
     /// `uuid`.
     GpuSeen(GpuInventory),
+    /// How a GPU hangs in its host: at first sight in an epoch, and each change.
+    GpuWired(GpuWiring),
+    /// The disk below the working directory: at the start of an epoch, and each change.
+    DiskSeen(WorkDisk),
     /// The GPU fell off: from here on there are no readings of it.
     GpuLost {
         /// NVML's return code.
@@ -177,6 +181,8 @@ impl EventKind {
             Self::Goodbye { .. } => "goodbye",
             Self::HostSeen(_) => "host_seen",
             Self::GpuSeen(_) => "gpu_seen",
+            Self::GpuWired(_) => "gpu_wired",
+            Self::DiskSeen(_) => "disk_seen",
             Self::GpuLost { .. } => "gpu_lost",
             Self::GpuBack => "gpu_back",
             Self::GpuMissing { .. } => "gpu_missing",
@@ -221,6 +227,10 @@ impl EventKind {
             .into_iter()
             .flatten()
             .collect(),
+            Self::GpuWired(wiring) => {
+                wiring.numa_nodes.iter_mut().chain(&mut wiring.cpus).collect()
+            }
+            Self::DiskSeen(disk) => disk.filesystem.iter_mut().collect(),
             Self::ReadingsDropped { metric, .. } => vec![metric],
             Self::JobStarted { name } | Self::JobEnded { name, .. } => vec![name],
             _ => Vec::new(),

@@ -2,8 +2,9 @@
 //! one. Deterministic; integers only.
 
 use super::{
-    Block, Column, Event, EventKind, EventsBlock, GpuBlock, HostBlock, JobEnd, MigInstance,
-    Partition, TrackPoint, TrackSource, UtilizationTrack,
+    Block, Column, DiskMedium, Event, EventKind, EventsBlock, GpuBlock, GpuPaths, GpuWiring,
+    HostBlock, JobEnd, MigInstance, NvlinkGroup, NvlinkRemote, Partition, PathLevel, TrackPoint,
+    TrackSource, Unread, UtilizationTrack, WorkDisk,
 };
 use crate::id::{BusId, GpuUuid};
 use crate::sample::{HostMetric, Metric, Reading};
@@ -76,6 +77,40 @@ pub(crate) fn small_jobs() -> EventsBlock {
         event(900, EventKind::JobStarted { name: name() }),
         event(1_900, EventKind::JobEnded { name: name(), end: JobEnd::Exited(1) }),
         event(2_000, killed),
+    ];
+    EventsBlock { events }
+}
+
+/// The wiring of a GPU with a link down and a path that was not told, and a disk.
+pub(crate) fn small_wiring() -> EventsBlock {
+    let link = |count, up, remote| NvlinkGroup {
+        count,
+        up,
+        version: Some(6),
+        speed_mb_s: up.then_some(26_562),
+        remote,
+    };
+    let bus_id = |text| BusId::new(text).unwrap();
+    let wiring = GpuWiring {
+        numa_nodes: Ok("0".to_owned()),
+        cpus: Ok("0-31,64-95".to_owned()),
+        nvlinks: Ok(vec![
+            link(1, false, NvlinkRemote::Unknown),
+            link(17, true, NvlinkRemote::Switch),
+        ]),
+        paths: vec![
+            GpuPaths {
+                level: Ok(PathLevel::NumaNode),
+                bus_ids: vec![bus_id("00000000:2a:00.0"), bus_id("00000000:3a:00.0")],
+            },
+            GpuPaths { level: Err(Unread::Denied), bus_ids: vec![bus_id("00000000:9a:00.0")] },
+        ],
+    };
+    let gpu = Some(small_gpu().uuid);
+    let disk = WorkDisk { medium: Ok(DiskMedium::Nvme), filesystem: Some("ext4".to_owned()) };
+    let events = vec![
+        Event::new(START.plus_ms(900), None, EventKind::DiskSeen(disk)),
+        Event::new(START.plus_ms(1_000), gpu, EventKind::GpuWired(wiring)),
     ];
     EventsBlock { events }
 }

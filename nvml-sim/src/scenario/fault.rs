@@ -179,6 +179,7 @@ pub(crate) enum Group {
     RetiredPages,
     Pcie,
     PcieThroughput,
+    Topology,
     Nvlink,
     Fan,
     Gpm,

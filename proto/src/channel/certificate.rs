@@ -49,6 +49,17 @@ impl ServerCertificate {
         Self::from_pem(&bytes)
     }
 
+    /// Reads the first certificate of a file, which others may stand behind that vouch for it.
+    ///
+    /// # Errors
+    /// [`CertificateFileError`].
+    pub fn read_first(path: &Path) -> Result<Self, CertificateFileError> {
+        let mut bytes = Vec::new();
+        File::open(path)?.take(FILE_BYTES).read_to_end(&mut bytes)?;
+        let first = CertificateDer::pem_slice_iter(&bytes).find_map(Result::ok);
+        first.map(Self).ok_or(CertificateFileError::NotOne(0))
+    }
+
     /// Reads a PEM text.
     ///
     /// # Errors
@@ -81,7 +92,8 @@ impl ServerCertificate {
 pub(super) fn client_config(trust: Trust) -> Result<ClientConfig, Error> {
     let expected = match trust {
         Trust::Certificate(certificate) => Expected::Certificate(certificate.0),
-        Trust::Join(TlsTrust::Pin(pin)) => Expected::PublicKey(pin),
+        Trust::Join(TlsTrust::Pin(pin)) => Expected::PublicKeys(vec![pin]),
+        Trust::Pins(pins) => Expected::PublicKeys(pins),
         Trust::Join(TlsTrust::Web) => {
             let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
             return web_config(roots);
@@ -140,14 +152,14 @@ struct Exactly {
 #[derive(Debug)]
 enum Expected {
     Certificate(CertificateDer<'static>),
-    PublicKey(Hash),
+    PublicKeys(Vec<Hash>),
 }
 
 impl Expected {
     fn is_met_by(&self, shown: &CertificateDer<'_>) -> bool {
         match self {
             Self::Certificate(expected) => expected.as_ref() == shown.as_ref(),
-            Self::PublicKey(pin) => public_key_hash(shown).is_ok_and(|hash| hash == *pin),
+            Self::PublicKeys(pins) => public_key_hash(shown).is_ok_and(|hash| pins.contains(&hash)),
         }
     }
 }

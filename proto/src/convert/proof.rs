@@ -127,7 +127,8 @@ mod tests {
     }
 
     fn challenge(key: u8) -> Challenge {
-        Challenge { server_nonce: [9; 32], identity_key: [key; 32], signature: [0; 64] }
+        let (server_nonce, signature) = ([9; 32], [0; 64]);
+        Challenge { server_nonce, identity_key: [key; 32], signature, rotations: Vec::new() }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! bytes; numbers are eight big-endian bytes. The first field is the text `leasewatch/hello/v1`.
 
 use leasewatch_core::delivery::{self, ClockEstimate, Cursor, TimeExchange};
+use leasewatch_core::evidence::identity::{self, ROTATIONS_MAX, SignedStatement};
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug, clean_text};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
@@ -46,6 +47,8 @@ pub struct Challenge {
     pub server_nonce: [u8; 32],
     pub identity_key: [u8; 32],
     pub signature: [u8; 64],
+    /// Nothing about them is checked but their number and length.
+    pub rotations: Vec<SignedStatement>,
 }
 
 /// What the server says when the stream is open.
@@ -178,12 +181,16 @@ impl Challenge {
     /// Reads a challenge.
     ///
     /// # Errors
-    /// [`ConvertError::Length`].
+    /// [`ConvertError::Length`] and [`ConvertError::TooLong`].
     pub fn from_wire(wire: &v1::Challenge) -> Result<Self, ConvertError> {
         Ok(Self {
             server_nonce: exactly("server_nonce", &wire.server_nonce)?,
             identity_key: exactly("identity_key", &wire.identity_key)?,
             signature: exactly("signature", &wire.signature)?,
+            rotations: {
+                at_most("rotations", wire.rotations.len(), ROTATIONS_MAX)?;
+                wire.rotations.iter().map(statement_from_wire).collect::<Result<_, _>>()?
+            },
         })
     }
 
@@ -194,7 +201,29 @@ impl Challenge {
             server_nonce: self.server_nonce.to_vec(),
             identity_key: self.identity_key.to_vec(),
             signature: self.signature.to_vec(),
+            rotations: self.rotations.iter().map(statement_to_wire).collect(),
         }
+    }
+}
+
+/// Reads a signed statement; what it says, and whether the signature holds, is not looked at.
+///
+/// # Errors
+/// [`ConvertError::Length`] and [`ConvertError::TooLong`].
+pub fn statement_from_wire(wire: &v1::SignedStatement) -> Result<SignedStatement, ConvertError> {
+    at_most("statement", wire.statement.len(), identity::BYTES_MAX)?;
+    Ok(SignedStatement {
+        statement: wire.statement.clone(),
+        signature: exactly("signature", &wire.signature)?,
+    })
+}
+
+/// The message.
+#[must_use]
+pub fn statement_to_wire(signed: &SignedStatement) -> v1::SignedStatement {
+    v1::SignedStatement {
+        statement: signed.statement.clone(),
+        signature: signed.signature.to_vec(),
     }
 }
 
@@ -432,6 +461,27 @@ mod tests {
         assert_eq!(read(i64::MIN, 2), None);
         assert_eq!(read(0, -1), None);
         assert_eq!(read(0, i64::MAX), None);
+    }
+
+    #[test]
+    fn a_challenge_survives_the_wire_and_its_rotations_are_bounded() {
+        let rotation = SignedStatement { statement: b"{}".to_vec(), signature: [5; 64] };
+        let challenge = Challenge {
+            server_nonce: [1; 32],
+            identity_key: [2; 32],
+            signature: [3; 64],
+            rotations: vec![rotation; ROTATIONS_MAX],
+        };
+        let wire = challenge.to_wire();
+        assert_eq!(Challenge::from_wire(&wire), Ok(challenge));
+        let refused = |change: fn(&mut v1::Challenge)| {
+            let mut wire = wire.clone();
+            change(&mut wire);
+            Challenge::from_wire(&wire).map_err(|error| error.code())
+        };
+        assert_eq!(refused(|c| c.rotations.push(c.rotations[0].clone())), Err("too_long"));
+        assert_eq!(refused(|c| c.rotations[0].statement = vec![0; 5_000]), Err("too_long"));
+        assert_eq!(refused(|c| c.rotations[0].signature.clear()), Err("bad_length"));
     }
 
     #[test]

@@ -3,9 +3,12 @@
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use leasewatch_core::id::{NodeId, Slug};
+use leasewatch_core::evidence::identity::{Revocation, RevocationReason};
+use leasewatch_core::evidence::statement::StatementKind;
+use leasewatch_core::id::{KeyId, NodeId, Slug};
 use leasewatch_core::join::TlsTrust;
 use leasewatch_core::time::Timestamp;
+use tokio::sync::watch;
 
 use super::{FLEET_MS, Issuer, Order, SINGLE_MS};
 use crate::clock::Clock;
@@ -14,6 +17,7 @@ use crate::embedded_postgres::EmbeddedPostgres;
 use crate::identity::Identity;
 use crate::serve::{DATABASE, LOGIN, node_addresses, node_trust, open_database};
 use crate::store::enrollment::{self, TokenKey, TokenKind, TokenRow};
+use crate::store::identity_statement::{self, StatementRow};
 use crate::store::{Db, Scope, node, node_key, tenant};
 
 /// Strings with which nodes join.
@@ -121,7 +125,8 @@ pub async fn nodes(command: NodesCommand) -> anyhow::Result<()> {
         }
         NodesCommand::Revoke { node, serve } => {
             let options = ServeOptions::resolve(*serve)?;
-            on_database(&options, async |db| revoke_node(&db, node).await).await
+            let identity = Identity::of_server(&options.data_dir)?;
+            on_database(&options, async |db| revoke_node(&db, &identity, node).await).await
         }
     }
 }
@@ -136,8 +141,8 @@ impl Create {
             let issuer = Issuer {
                 db,
                 clock,
-                identity_key: Identity::load_or_create(&options.data_dir)?.public_key(),
-                trust,
+                identity_key: Identity::of_server(&options.data_dir)?.public_key(),
+                trust: watch::channel(trust).1,
                 addresses,
             };
             let kind = self.fleet.map_or(TokenKind::Single, TokenKind::Fleet);
@@ -247,18 +252,40 @@ async fn print_nodes(db: &Db) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn revoke_node(db: &Db, id: NodeId) -> anyhow::Result<()> {
+async fn revoke_node(db: &Db, identity: &Identity, id: NodeId) -> anyhow::Result<()> {
     let mut tx = db.begin(Scope::Ingest).await?;
     let Some(row) = node::by_public_id(&mut tx, id).await? else {
         bail!("there is no node {id}");
     };
-    let revoked = node_key::revoke_all(&mut tx, row.key, Clock::system().now()).await?;
+    let at = Clock::system().now();
+    let revoked = node_key::revoke_all(&mut tx, row.key, at).await?;
+    for key in &revoked {
+        let statement = signed_revocation(identity, (id, key), at);
+        identity_statement::add(&mut tx, row.key, &statement).await?;
+    }
     tx.commit().await?;
-    if revoked == 0 {
+    if revoked.is_empty() {
         bail!("the node {id} was revoked before");
     }
     println!("revoked {id} ({}); its streams end within 5 seconds", row.name);
     Ok(())
+}
+
+fn signed_revocation(
+    identity: &Identity,
+    (node, key): (NodeId, &[u8; 32]),
+    at: Timestamp,
+) -> StatementRow {
+    let by = Some("command line".to_owned());
+    let reason = RevocationReason::Operator;
+    let statement = Revocation { node, key: *key, at, reason, by }.statement();
+    StatementRow {
+        kind: StatementKind::Revocation,
+        key_id: KeyId::of_public_key(key),
+        at,
+        signed: identity.sign_statement(StatementKind::Revocation, statement),
+        signer: identity.public_key(),
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use ed25519_dalek::{Signature, VerifyingKey};
 use leasewatch_core::delivery::StoredChain;
+use leasewatch_core::evidence::identity::Admission;
 use leasewatch_core::evidence::statement;
 use leasewatch_core::id::{KeyId, clean_text};
 use leasewatch_core::segment::Origin;
@@ -19,7 +20,8 @@ use tonic::Status;
 
 use super::check::NodeFacts;
 use super::outbox::busy;
-use super::{GrpcOptions, GrpcState, introduction, stored_chain};
+use super::testimony::Testimony;
+use super::{GrpcState, introduction, stored_chain};
 use crate::live::Introduction;
 use crate::store::chain;
 use crate::store::enrollment::{self, Redemption, TokenRefused};
@@ -146,7 +148,7 @@ impl Greeting {
         now: Timestamp,
     ) -> Result<(Joined, Introduction), JoinFailure> {
         let mut tx = state.db.begin(Scope::Ingest).await?;
-        let row = self.find_or_enroll(&mut tx, &state.options, now).await?;
+        let row = self.find_or_enroll(&mut tx, state, now).await?;
         if row.origin != self.hello.origin {
             return Err(JoinFailure::Origin(row.origin));
         }
@@ -183,9 +185,12 @@ impl Greeting {
     async fn find_or_enroll(
         &self,
         tx: &mut Tx,
-        options: &GrpcOptions,
+        state: &GrpcState,
         now: Timestamp,
     ) -> Result<NodeRow, JoinFailure> {
+        let options = &state.options;
+        let key = *self.public_key.as_bytes();
+        let testimony = Testimony { identity: &state.identity, key, at: now };
         if let Some(known) = node::find_by_key(tx, &self.key_id()).await? {
             return match known.revoked_at {
                 None => Ok(known.node),
@@ -201,7 +206,9 @@ impl Greeting {
                 origin: self.hello.origin,
                 at: now,
             };
-            return Ok(enrollment::redeem(tx, &redemption).await??);
+            let done = enrollment::redeem(tx, &redemption).await??;
+            testimony.of_token(tx, &done).await?;
+            return Ok(done.node);
         }
         if !options.open_enrollment || !options.tenants.contains(&self.hello.tenant) {
             return Err(JoinFailure::Unknown);
@@ -217,7 +224,9 @@ impl Greeting {
             origin: self.hello.origin,
             at: now,
         };
-        Ok(node::enroll_first_use(tx, new).await?)
+        let row = node::enroll_first_use(tx, new).await?;
+        testimony.of_enrollment(tx, &row, Admission::Open).await?;
+        Ok(row)
     }
 
     fn key_id(&self) -> KeyId {
@@ -334,6 +343,7 @@ mod tests {
             server_nonce: [nonce; 32],
             identity_key: [8; 32],
             signature: [0; 64],
+            rotations: Vec::new(),
         };
         let proof = |seed: u8, nonce| {
             let message = challenge(nonce).proof_message(&hello, &Claim::default());

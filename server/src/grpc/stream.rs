@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use leasewatch_core::delivery::Moment;
+use leasewatch_core::evidence::identity::SignedStatement;
 use leasewatch_core::id::{KeyId, Sequence};
-use leasewatch_proto::convert::LiveFrame;
+use leasewatch_proto::convert::{LiveFrame, statement_to_wire};
 use leasewatch_proto::v1::agent_message::Kind as FromAgent;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
 use leasewatch_proto::v1::{self, AgentMessage};
@@ -48,6 +49,7 @@ pub(super) struct ProvenStream<'a> {
     control: watch::Receiver<Control>,
     /// The interval of live frames that the client was last told.
     told_interval_ms: u32,
+    notice: watch::Receiver<Option<SignedStatement>>,
     key_id: KeyId,
     /// The stream's number, until the client's first words say that it has kept it.
     unconfirmed: Option<u64>,
@@ -75,6 +77,7 @@ impl<'a> ProvenStream<'a> {
             last_frame_at: None,
             control,
             told_interval_ms,
+            notice: state.notice.clone(),
             key_id: joined.key_id,
             unconfirmed: Some(joined.number),
         }
@@ -97,6 +100,7 @@ impl<'a> ProvenStream<'a> {
         let mut probe = interval(self.state.options.probe);
         probe.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut silent_until = Instant::now() + self.state.options.silence;
+        self.tell_notice().await?;
         loop {
             self.follow_control().await?;
             tokio::select! {
@@ -116,6 +120,7 @@ impl<'a> ProvenStream<'a> {
                 }
                 // The sender is gone when the node was removed.
                 changed = self.control.changed() => changed.map_err(|_| unauthenticated())?,
+                () = changed(&mut self.notice) => self.tell_notice().await?,
                 () = seat.displaced() => {
                     return Err(Status::aborted("newer streams of this node are open"));
                 }
@@ -125,6 +130,15 @@ impl<'a> ProvenStream<'a> {
                     return Err(Status::deadline_exceeded("the client is silent"));
                 }
             }
+        }
+    }
+
+    /// What nodes are told of the server, if anything.
+    async fn tell_notice(&mut self) -> Result<(), Status> {
+        let notice = self.notice.borrow_and_update().as_ref().map(statement_to_wire);
+        match notice {
+            Some(notice) => self.outbox.send(ToAgent::Notice(notice)).await,
+            None => Ok(()),
         }
     }
 
@@ -299,6 +313,13 @@ impl<'a> ProvenStream<'a> {
             self.answer(answer).await?;
         }
         Ok(())
+    }
+}
+
+/// Waits for a change; for ever where nothing changes any more.
+async fn changed<T>(watched: &mut watch::Receiver<T>) {
+    if watched.changed().await.is_err() {
+        std::future::pending().await
     }
 }
 

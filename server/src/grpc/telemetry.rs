@@ -112,7 +112,8 @@ fn challenge(identity: &Identity, greeting: &Greeting) -> Result<Challenge, Stat
     let mut server_nonce = [0_u8; 32];
     getrandom::fill(&mut server_nonce).map_err(|_| Status::unavailable("no random bytes"))?;
     let signature = identity.sign(&greeting.hello.challenge_message(&server_nonce));
-    Ok(Challenge { server_nonce, identity_key: identity.public_key(), signature })
+    let rotations = identity.rotations().to_vec();
+    Ok(Challenge { server_nonce, identity_key: identity.public_key(), signature, rotations })
 }
 
 async fn carry(

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use ed25519_dalek::SigningKey;
 use leasewatch_core::evidence::chain::SealedSegment;
+use leasewatch_core::evidence::identity::ServerTrust;
 use leasewatch_core::evidence::statement;
 use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence, Slug, clean_text};
 use leasewatch_core::segment::Origin;
@@ -219,7 +220,12 @@ impl Stream {
         let challenge =
             Challenge::from_wire(&wire).map_err(|e| ImportError::Server(e.to_string()))?;
         check_server(hello, &challenge)?;
-        if join.is_some_and(|join| join.identity_key != challenge.identity_key) {
+        let leads_there = |join: &Joining| {
+            let identity = join.identity_key;
+            let trust = ServerTrust { identity, recovery: None, recovered: 0 };
+            trust.follow(&challenge.rotations).identity == challenge.identity_key
+        };
+        if join.is_some_and(|join| !leads_there(join)) {
             return Err(ImportError::Server(
                 "this is not the server that the join string is for; nothing was sent to it"
                     .to_owned(),

@@ -2,8 +2,10 @@
 //!
 //! `tls/certificate.pem` and `tls/key.pem` come to be together, in a folder that is renamed into
 //! place, so there are both or none. A folder that is there is used or refused with the way out;
-//! it is never replaced, because agents and browsers were told this certificate. Not here: a
-//! certificate of somebody else, and a new one before this one ends.
+//! it is never replaced, because agents and browsers were told this certificate. A next one waits in
+//! `tls.next` until agents were told its key, and then takes its place; the one before stays in
+//! `tls.old`. In place of all that, a certificate of somebody else can be given. Not here: noticing
+//! that files changed (`showing`).
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -23,6 +25,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// Folder in the data directory, and the files in it.
 const FOLDER: &str = "tls";
 const UNFINISHED: &str = "tls.new";
+const NEXT: &str = "tls.next";
+const OLD: &str = "tls.old";
 const CERTIFICATE: &str = "certificate.pem";
 const KEY: &str = "key.pem";
 /// The most bytes of either file.
@@ -68,6 +72,20 @@ pub(super) enum CertificateError {
         /// Why not.
         source: rustls::Error,
     },
+    /// A certificate of somebody else cannot be used.
+    #[error("--tls-certificate {}: {reason}", .path.display())]
+    Given {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// There is a next certificate already.
+    #[error("a next certificate was made before; let it take over with --now, or remove {0}")]
+    NextIsThere(PathBuf),
+    /// There is none.
+    #[error("there is no next certificate; make one first, without --now")]
+    NoNext,
     /// No certificate could be made.
     #[error("no certificate could be made: {0}")]
     Make(#[from] rcgen::Error),
@@ -98,20 +116,115 @@ impl Certificate {
         let folder = data_dir.join(FOLDER);
         match fs::symlink_metadata(&folder) {
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => create(data_dir, now)?,
+            // A take-over that was broken off between its two steps.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_taking_over(data_dir) => {
+                rename(data_dir, NEXT, FOLDER)?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(data_dir, FOLDER, now)?,
             Err(source) => return Err(CertificateError::Io { path: folder, source }),
         }
-        read(&folder)
+        read(&Files::own(&folder))
+    }
+
+    /// The certificate that will take over, if there is one.
+    ///
+    /// # Errors
+    /// [`CertificateError`].
+    pub(super) fn next(data_dir: &Path) -> Result<Option<Self>, CertificateError> {
+        let folder = data_dir.join(NEXT);
+        if folder.exists() { read(&Files::own(&folder)).map(Some) } else { Ok(None) }
+    }
+
+    /// Makes a certificate with a key of its own that will take over.
+    ///
+    /// # Errors
+    /// [`CertificateError`], also when there is one already.
+    pub(super) fn make_next(data_dir: &Path, now: Timestamp) -> Result<Self, CertificateError> {
+        let folder = data_dir.join(NEXT);
+        if folder.exists() {
+            return Err(CertificateError::NextIsThere(folder));
+        }
+        create(data_dir, NEXT, now)?;
+        read(&Files::own(&folder))
+    }
+
+    /// The next certificate takes over.
+    ///
+    /// # Errors
+    /// [`CertificateError`], also when there is none.
+    pub(super) fn take_over(data_dir: &Path) -> Result<Self, CertificateError> {
+        if Self::next(data_dir)?.is_none() {
+            return Err(CertificateError::NoNext);
+        }
+        let old = data_dir.join(OLD);
+        match fs::remove_dir_all(&old) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(CertificateError::Io { path: old, source });
+            }
+            _ => {}
+        }
+        rename(data_dir, FOLDER, OLD)?;
+        rename(data_dir, NEXT, FOLDER)?;
+        read(&Files::own(&data_dir.join(FOLDER)))
+    }
+
+    /// A certificate of somebody else, perhaps with those that vouch for it behind it.
+    ///
+    /// # Errors
+    /// [`CertificateError::Given`].
+    pub(super) fn given(certificate: &Path, key: &Path) -> Result<Self, CertificateError> {
+        let files = Files { certificate: certificate.into(), key: key.into(), is_given: true };
+        read(&files).map_err(|error| CertificateError::Given {
+            path: certificate.to_owned(),
+            reason: match error {
+                CertificateError::Io { path, source } => format!("{}: {source}", path.display()),
+                CertificateError::Malformed(path) => {
+                    format!("{} does not hold what it should, in PEM form", path.display())
+                }
+                CertificateError::Exposed { path, .. } => {
+                    format!("everybody may read {}", path.display())
+                }
+                other => other.to_string(),
+            },
+        })
     }
 }
 
-fn read(folder: &Path) -> Result<Certificate, CertificateError> {
-    let (path, key_path) = (folder.join(CERTIFICATE), folder.join(KEY));
-    let (certificate, _) = contents(&path)?;
-    let certificate = CertificateDer::from_pem_slice(&certificate)
-        .map_err(|_| CertificateError::Malformed(path.clone()))?;
-    let (key, mode) = contents(&key_path)?;
-    if mode & 0o077 != 0 {
+/// The files of a certificate.
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    /// Somebody else keeps them: links are followed, and a group may read the key.
+    is_given: bool,
+}
+
+impl Files {
+    fn own(folder: &Path) -> Self {
+        Self { certificate: folder.join(CERTIFICATE), key: folder.join(KEY), is_given: false }
+    }
+}
+
+fn is_taking_over(data_dir: &Path) -> bool {
+    data_dir.join(NEXT).exists() && data_dir.join(OLD).exists()
+}
+
+fn rename(data_dir: &Path, from: &str, to: &str) -> Result<(), CertificateError> {
+    let renamed = fs::rename(data_dir.join(from), data_dir.join(to))
+        .and_then(|()| File::open(data_dir)?.sync_all());
+    renamed.map_err(|source| CertificateError::Io { path: data_dir.join(from), source })
+}
+
+fn read(files: &Files) -> Result<Certificate, CertificateError> {
+    let (path, key_path) = (files.certificate.clone(), files.key.clone());
+    let (pem, _) = contents(&path, files.is_given)?;
+    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|_| CertificateError::Malformed(path.clone()))?;
+    let Some(certificate) = chain.first().cloned() else {
+        return Err(CertificateError::Malformed(path));
+    };
+    let (key, mode) = contents(&key_path, files.is_given)?;
+    let others = if files.is_given { 0o007 } else { 0o077 };
+    if mode & others != 0 {
         return Err(CertificateError::Exposed { path: key_path, mode });
     }
     let key = PrivateKeyDer::from_pem_slice(&key)
@@ -122,7 +235,7 @@ fn read(folder: &Path) -> Result<Certificate, CertificateError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(vec![certificate], key));
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key));
     let mut config =
         config.map_err(|source| CertificateError::Unfit { path: path.clone(), source })?;
     config.alpn_protocols = ALPN.map(<[u8]>::to_vec).to_vec();
@@ -130,10 +243,12 @@ fn read(folder: &Path) -> Result<Certificate, CertificateError> {
 }
 
 /// Bytes and permission bits of a plain file.
-fn contents(path: &Path) -> Result<(Vec<u8>, u32), CertificateError> {
+fn contents(path: &Path, follows: bool) -> Result<(Vec<u8>, u32), CertificateError> {
     let fail = |source| CertificateError::Io { path: path.to_owned(), source };
-    // A link is not followed, and a pipe that nobody writes to does not hang the start.
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+    // A link to a key of our own is not followed, and a pipe that nobody writes to does not hang
+    // the start.
+    let mut flags = rustix::fs::OFlags::NONBLOCK;
+    flags.set(rustix::fs::OFlags::NOFOLLOW, !follows);
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
@@ -145,7 +260,7 @@ fn contents(path: &Path) -> Result<(Vec<u8>, u32), CertificateError> {
     Ok((bytes, metadata.mode() & 0o7777))
 }
 
-fn create(data_dir: &Path, now: Timestamp) -> Result<(), CertificateError> {
+fn create(data_dir: &Path, folder: &str, now: Timestamp) -> Result<(), CertificateError> {
     let key = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     let certificate = parameters(now)?.self_signed(&key)?;
     let beside = data_dir.join(UNFINISHED);
@@ -160,7 +275,7 @@ fn create(data_dir: &Path, now: Timestamp) -> Result<(), CertificateError> {
         write_new(&beside.join(CERTIFICATE), &certificate.pem())?;
         write_new(&beside.join(KEY), &key.serialize_pem())?;
         File::open(&beside)?.sync_all()?;
-        fs::rename(&beside, data_dir.join(FOLDER))?;
+        fs::rename(&beside, data_dir.join(folder))?;
         File::open(data_dir)?.sync_all()
     };
     written().map_err(|source| CertificateError::Io { path: beside.clone(), source })
@@ -263,6 +378,47 @@ mod tests {
         fs::copy(key(there.path()), key(here.path())).unwrap();
         let refusal = load(here.path()).unwrap_err();
         assert!(matches!(refusal, CertificateError::Unfit { .. }), "{refusal}");
+    }
+
+    #[test]
+    fn a_next_certificate_waits_and_takes_over_whatever_breaks_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let data_dir = directory.path();
+        let first = load(data_dir).unwrap();
+        assert!(matches!(Certificate::take_over(data_dir), Err(CertificateError::NoNext)));
+        assert!(Certificate::next(data_dir).unwrap().is_none());
+        let next = Certificate::make_next(data_dir, NOW).unwrap();
+        assert_ne!(first.pin, next.pin);
+        let again = Certificate::make_next(data_dir, NOW).unwrap_err();
+        assert!(matches!(again, CertificateError::NextIsThere(_)), "{again}");
+        assert_eq!(load(data_dir).unwrap().pin, first.pin);
+        assert_eq!(Certificate::next(data_dir).unwrap().unwrap().pin, next.pin);
+        // Between its two steps.
+        fs::rename(data_dir.join(FOLDER), data_dir.join(OLD)).unwrap();
+        assert_eq!(load(data_dir).unwrap().pin, next.pin);
+        let third = Certificate::make_next(data_dir, NOW).unwrap();
+        assert_eq!(Certificate::take_over(data_dir).unwrap().pin, third.pin);
+        assert_eq!(load(data_dir).unwrap().pin, third.pin);
+    }
+
+    #[test]
+    fn a_given_certificate_may_be_a_link_and_its_key_not_everybody_s() {
+        let (own, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let expected = load(own.path()).unwrap().pin;
+        let file = |name: &str| elsewhere.path().join(name);
+        for name in [CERTIFICATE, KEY] {
+            symlink(own.path().join(FOLDER).join(name), file(name)).unwrap();
+        }
+        let given = || Certificate::given(&file(CERTIFICATE), &file(KEY));
+        assert_eq!(given().unwrap().pin, expected);
+        let set = |mode| fs::set_permissions(file(KEY), fs::Permissions::from_mode(mode)).unwrap();
+        set(0o640);
+        assert_eq!(given().unwrap().pin, expected);
+        set(0o644);
+        assert!(given().unwrap_err().to_string().contains("everybody may read"));
+        set(0o600);
+        let swapped = Certificate::given(&file(KEY), &file(CERTIFICATE)).unwrap_err();
+        assert!(swapped.to_string().contains("PEM"), "{swapped}");
     }
 
     #[test]

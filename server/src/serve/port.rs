@@ -17,9 +17,10 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
@@ -37,7 +38,8 @@ const LAST_WORDS: Duration = Duration::from_secs(3);
 /// What every connection is served with.
 #[derive(Clone)]
 pub(super) struct Port {
-    pub(super) tls: TlsAcceptor,
+    /// TLS 1.3 with the certificate that is shown now.
+    pub(super) tls: watch::Receiver<Arc<ServerConfig>>,
     pub(super) router: Router,
     /// Longest time from a connection to the first bytes of HTTP on it, TLS included.
     pub(super) opening: Duration,
@@ -91,7 +93,8 @@ impl Port {
         // Small acknowledgements must not wait for the next one.
         let _ = stream.set_nodelay(true);
         let is_near = is_near(from, stream.local_addr()?);
-        match timeout(self.opening, open(stream, &self.tls)).await?? {
+        let tls = TlsAcceptor::from(Arc::clone(&self.tls.borrow()));
+        match timeout(self.opening, open(stream, &tls)).await?? {
             Open::Plain(opening, stream) => {
                 let router = if is_near { self.router } else { only_over_tls() };
                 let peer = Peer { address: from, over_tls: false };
@@ -233,7 +236,7 @@ mod tests {
             format!("{} {}", peer.address.ip(), if peer.over_tls { "over TLS" } else { "plain" })
         };
         let router = Router::new().route("/", get(|| async { "here" })).route("/me", get(asker));
-        let tls = TlsAcceptor::from(certificate.config);
+        let (_, tls) = watch::channel(certificate.config);
         let networks = proxies.iter().map(|text| text.parse().unwrap()).collect();
         let trusted = TrustedProxies::new(networks);
         tokio::spawn(accept(listener, Port { tls, router, opening, trusted }));

@@ -13,7 +13,7 @@ use leasewatch_core::time::Timestamp;
 use super::column::Column;
 use super::{ProviderKey, StoreError, TenantKey, Tx};
 
-pub use redemption::{RATE_JOINS, RATE_MS, Redemption, TokenRefused, redeem};
+pub use redemption::{RATE_JOINS, RATE_MS, Redeemed, Redemption, TakeOver, TokenRefused, redeem};
 
 /// How many nodes a token is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -139,21 +139,6 @@ pub async fn find_by_key(tx: &mut Tx, key: &KeyId) -> Result<Option<KnownKey>, S
     Ok(Some(KnownKey { node, public_key, revoked_at: found.revoked_at.map(Timestamp) }))
 }
 
-/// The key that a node was enrolled with, revoked or not. Scope: ingest.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub async fn first_public_key(tx: &mut Tx, key: NodeKey) -> Result<Option<[u8; 32]>, StoreError> {
-    let (tenant, node) = key.columns();
-    let found = sqlx::query_scalar!(
-        "select public_key from node_key where tenant_id = $1 and node_id = $2 order by added_at, key_id limit 1",
-        tenant,
-        node
-    );
-    let found = found.fetch_optional(tx.connection()).await?;
-    found.map(|bytes| Column("node_key", "public_key").array(&bytes)).transpose()
-}
-
 /// Makes a node of a key that was not seen before. When another stream did so a moment ago, that
 /// node is returned, whatever it says. Scope: ingest.
 ///

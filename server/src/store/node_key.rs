@@ -43,20 +43,55 @@ pub async fn add(
     Ok(())
 }
 
-/// Accepts no key of the node any more. Returns how many that were. Scope: ingest.
+/// Accepts no key of the node any more. Returns those that were accepted until now. Scope: ingest.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn revoke_all(tx: &mut Tx, node: NodeKey, at: Timestamp) -> Result<u64, StoreError> {
+pub async fn revoke_all(
+    tx: &mut Tx,
+    node: NodeKey,
+    at: Timestamp,
+) -> Result<Vec<[u8; 32]>, StoreError> {
     let (tenant, node) = node.columns();
-    let revoked = sqlx::query!(
+    let revoked = sqlx::query_scalar!(
         "update node_key set revoked_at = $3
-        where tenant_id = $1 and node_id = $2 and revoked_at is null",
+        where tenant_id = $1 and node_id = $2 and revoked_at is null returning public_key",
         tenant,
         node,
         at.0
     );
-    Ok(revoked.execute(tx.connection()).await?.rows_affected())
+    let keys = revoked.fetch_all(tx.connection()).await?;
+    keys.iter().map(|key| Column("node_key", "public_key").array(key)).collect()
+}
+
+/// A key of a node, and since when it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddedKey {
+    /// The public key.
+    pub public_key: [u8; 32],
+    /// By the server's clock.
+    pub added_at: Timestamp,
+}
+
+/// Every key that a node ever had, the first first. Scope: ingest.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn all(tx: &mut Tx, node: NodeKey) -> Result<Vec<AddedKey>, StoreError> {
+    let (tenant, node) = node.columns();
+    let rows = sqlx::query!(
+        "select public_key, added_at from node_key where tenant_id = $1 and node_id = $2
+        order by added_at, key_id",
+        tenant,
+        node
+    );
+    let rows = rows.fetch_all(tx.connection()).await?;
+    rows.into_iter()
+        .map(|row| {
+            let public_key = Column("node_key", "public_key").array(&row.public_key)?;
+            Ok(AddedKey { public_key, added_at: Timestamp(row.added_at) })
+        })
+        .collect()
 }
 
 /// Whether any key of a node is accepted.

@@ -3,6 +3,10 @@
 use axum::body::Body;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
+use leasewatch_core::evidence::identity::{
+    Admission, Enrollment, Revocation, RevocationReason, Rotation, SignedStatement,
+};
+use leasewatch_core::evidence::statement::{self, StatementKind};
 use leasewatch_core::join::{JoinString, JoinToken};
 use leasewatch_core::segment::Origin;
 use leasewatch_proto::convert::Claim;
@@ -11,7 +15,7 @@ use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
 use leasewatch_server::live::LiveFrame;
 use leasewatch_server::store::enrollment::{self, RATE_JOINS};
-use leasewatch_server::store::{Scope, node_key};
+use leasewatch_server::store::{Scope, identity_statement, node_key};
 use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
@@ -164,11 +168,64 @@ async fn a_revoked_node_comes_back_with_a_new_key_and_its_old_one_stays_out() {
     assert_eq!(client.ack(rig.seal(&mut new)).await, (1, false));
 }
 
+/// Signed with the key that the server proves in its challenge, and each once.
+#[tokio::test]
+async fn what_is_done_about_a_key_is_signed_where_it_is_done() {
+    let rig = Rig::new().await;
+    let signed = async |agent: &Agent| {
+        let mut tx = rig.database.db.begin(Scope::Ingest).await.unwrap();
+        let key = rig.node(agent.id()).await.unwrap().key;
+        let rows = identity_statement::of_node(&mut tx, key).await.unwrap();
+        let server = rig.state.identity.public_key();
+        let public = statement::public_key(&server).unwrap();
+        for row in &rows {
+            let SignedStatement { statement, signature } = &row.signed;
+            assert_eq!((row.signer, row.at), (server, NOW));
+            statement::verify(row.kind, statement, signature, &public).unwrap();
+        }
+        rows.into_iter().map(|row| (row.kind, row.signed.statement)).collect::<Vec<_>>()
+    };
+    let open = Agent::new(31, NOW);
+    for _ in 0..2 {
+        rig.greet(&open).await.unwrap();
+    }
+    let found = signed(&open).await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    let enrollment = Enrollment::from_statement(&found[0].1).unwrap();
+    assert_eq!((enrollment.node(), enrollment.admission), (open.id(), Admission::Open));
+
+    let old = Agent::new(32, NOW);
+    let first = issue(&rig, "rival", TokenKind::Single).await;
+    rig.greet_with(&old, with(&first.join.token)).await.unwrap();
+    let found = signed(&old).await;
+    let enrollment = Enrollment::from_statement(&found[0].1).unwrap();
+    let number = i64::from(first.key.number());
+    assert_eq!(enrollment.admission, Admission::Token(number));
+    // What the server knows, not what the hello says.
+    assert_eq!((enrollment.tenant, enrollment.provider), (slug("rival"), slug("acme")));
+
+    let mut new = Agent::new(33, NOW);
+    let second = issue(&rig, "rival", TokenKind::Single).await;
+    let claim = Claim { replaces: Some(old.id()), ..with(&second.join.token) };
+    rig.greet_with(&new, claim).await.unwrap();
+    new.node = Some(old.id());
+    let found = signed(&old).await;
+    let kinds: Vec<StatementKind> = found.iter().map(|(kind, _)| *kind).collect();
+    let expected = [StatementKind::Enrollment, StatementKind::Revocation, StatementKind::Rotation];
+    assert_eq!(kinds, expected);
+    let revocation = Revocation::from_statement(&found[1].1).unwrap();
+    assert_eq!(revocation.reason, RevocationReason::Replaced);
+    let rotation = Rotation::from_statement(&found[2].1).unwrap();
+    let public = |agent: &Agent| agent.key.verifying_key().to_bytes();
+    assert_eq!((rotation.old, rotation.new), (public(&old), public(&new)));
+    assert_eq!((rotation.node, revocation.key), (old.id(), public(&old)));
+}
+
 /// What the command line does, on another connection than the server's.
 async fn revoke(rig: &Rig, agent: &Agent) {
     let key = rig.node(agent.id()).await.unwrap().key;
     let mut tx = rig.database.db.begin(Scope::Ingest).await.unwrap();
-    assert_eq!(node_key::revoke_all(&mut tx, key, rig.clock.now()).await.unwrap(), 1);
+    assert_eq!(node_key::revoke_all(&mut tx, key, rig.clock.now()).await.unwrap().len(), 1);
     tx.commit().await.unwrap();
 }
 

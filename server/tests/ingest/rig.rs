@@ -41,7 +41,7 @@ pub fn issuer(db: &Db, clock: &Clock) -> Issuer {
         db: db.clone(),
         clock: clock.clone(),
         identity_key: [7; 32],
-        trust: TlsTrust::Web,
+        trust: tokio::sync::watch::channel(TlsTrust::Web).1,
         addresses: vec![JoinAddress::new("https://watch.example.org").unwrap()],
     }
 }

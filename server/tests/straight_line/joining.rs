@@ -7,7 +7,7 @@ use crate::fleet::programs;
 use crate::process::{RunningServer, data_dir, eventually};
 
 /// Processes that are stopped when the test is over.
-struct Agents(Vec<Child>);
+pub(crate) struct Agents(pub(crate) Vec<Child>);
 
 impl Drop for Agents {
     fn drop(&mut self) {
@@ -19,19 +19,32 @@ impl Drop for Agents {
 }
 
 /// A server with its data directory, and what is done about it on the command line.
-struct Joinable {
-    data: tempfile::TempDir,
-    server: RunningServer,
+pub(crate) struct Joinable {
+    pub(crate) data: tempfile::TempDir,
+    /// There, but for moments in which it is exchanged.
+    pub(crate) server: Option<RunningServer>,
 }
 
 impl Joinable {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let data = data_dir();
-        let server = RunningServer::start_closed(data.path());
+        let server = Some(RunningServer::start_closed(data.path()));
         Self { data, server }
     }
 
-    fn ask(&self, arguments: &[&str]) -> Output {
+    fn server(&self) -> &RunningServer {
+        self.server.as_ref().unwrap()
+    }
+
+    /// Stops the server; returns where it was.
+    pub(crate) fn stop(&mut self) -> String {
+        let server = self.server.take().unwrap();
+        let address = server.address.clone();
+        server.kill();
+        address
+    }
+
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
             .args(arguments)
             .arg("--data-dir")
@@ -42,15 +55,15 @@ impl Joinable {
             .unwrap()
     }
 
-    fn told(&self, arguments: &[&str]) -> String {
+    pub(crate) fn told(&self, arguments: &[&str]) -> String {
         let output = self.ask(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// A file with a join string.
-    fn join_file(&self, more: &[&str]) -> PathBuf {
-        let address = format!("https://{}", self.server.address);
+    pub(crate) fn join_file(&self, more: &[&str]) -> PathBuf {
+        let address = format!("https://{}", self.server().address);
         let arguments = [&["join-token", "create", "--node-address", &address], more].concat();
         let text = self.told(&arguments);
         assert!(text.starts_with("lwj1_") && text.lines().count() == 1, "{text}");
@@ -60,7 +73,7 @@ impl Joinable {
     }
 
     /// Its log is in `name.log`.
-    fn agent(&self, name: &str, more: &[&str]) -> Command {
+    pub(crate) fn agent(&self, name: &str, more: &[&str]) -> Command {
         let programs = programs();
         let log = std::fs::File::create(self.data.path().join(format!("{name}.log"))).unwrap();
         let mut command = Command::new(programs.join("leasewatch-agent"));
@@ -78,16 +91,16 @@ impl Joinable {
         command
     }
 
-    fn log(&self, name: &str) -> String {
+    pub(crate) fn log(&self, name: &str) -> String {
         std::fs::read_to_string(self.data.path().join(format!("{name}.log"))).unwrap()
     }
 
-    fn nodes(&self) -> String {
+    pub(crate) fn nodes(&self) -> String {
         self.told(&["nodes", "list"])
     }
 }
 
-fn as_text(path: &Path) -> &str {
+pub(crate) fn as_text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
@@ -105,7 +118,7 @@ fn an_agent_joins_with_a_string_comes_back_without_it_and_is_revoked() {
 
     // The token is used up, and one that is none says so. Neither agent gives up.
     agents.0.push(rig.agent("second", &join).spawn().unwrap());
-    let address = format!("http://{}", rig.server.address);
+    let address = format!("http://{}", rig.server().address);
     agents.0.push(rig.agent("third", &["--server", &address]).spawn().unwrap());
     for name in ["second", "third"] {
         eventually("the refusal", || rig.log(name).contains("not authenticated").then_some(()));
@@ -198,7 +211,7 @@ fn an_import_of_a_new_node_needs_a_token_too_and_a_known_one_none() {
         command.output().unwrap()
     };
     write(0);
-    let server = ["--server", &rig.server.url()];
+    let server = ["--server", &rig.server().url()];
     let refused = import(&server);
     let text = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && text.contains("join-token create"), "{text}");

@@ -27,6 +27,11 @@ impl RunningServer {
         Self::start_with(data_dir, "127.0.0.1:0", &[])
     }
 
+    /// The same on the address that one had before.
+    pub(crate) fn start_again(data_dir: &Path, address: &str) -> Self {
+        Self::start_with(data_dir, address, &[])
+    }
+
     /// One on another address than this machine's own.
     pub(crate) fn start_on(data_dir: &Path, listen: &str) -> Self {
         Self::start_with(data_dir, listen, &[])

@@ -2,6 +2,7 @@
 
 mod chronicle;
 mod facts;
+mod keys;
 
 use askama::Template;
 use leasewatch_core::segment::Event;
@@ -9,6 +10,7 @@ use leasewatch_core::time::{HOUR_MS, Period, Timestamp, Zone};
 use serde::Serialize;
 
 pub use chronicle::ChainBegun;
+pub use keys::KeyStatement;
 
 use self::chronicle::Line;
 use super::export::Export;
@@ -44,6 +46,9 @@ pub struct NodeView {
     pub ended_at: Option<Timestamp>,
     /// What the host is; `None` when no inventory came (an import).
     pub host: Option<HostFacts>,
+    /// The latest wiring of each GPU and the disk below the working directory, as events.
+    #[serde(serialize_with = "wire::events")]
+    pub wiring: Vec<Event>,
     /// How agent and clock are.
     pub agent: AgentHealth,
     /// Its GPUs, by number, each followed by its slices.
@@ -61,6 +66,9 @@ pub struct NodeView {
     pub chain_starts: Vec<ChainBegun>,
     /// How often the record broke off and began anew in the node's whole life.
     pub record_breaks: i64,
+    /// What the server signed about its keys, the first first; empty where that was before there
+    /// were such statements.
+    pub statements: Vec<KeyStatement>,
 }
 
 /// What the host says it is.

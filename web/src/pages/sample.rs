@@ -2,6 +2,7 @@
 //! small integer recipe; nothing here is a measurement.
 
 mod slices;
+mod wiring;
 
 use leasewatch_core::delivery::{NodeState, UnknownReason};
 use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason};
@@ -296,6 +297,7 @@ pub(super) fn node() -> NodeView {
             cuda_version: "12.8".to_owned(),
             container: false,
         }),
+        wiring: wiring::events(&gpus, NOW.plus_ms(-8 * HOUR_MS)),
         agent: AgentHealth {
             version: Some("0.1.0".to_owned()),
             started_at: Some(NOW.plus_ms(-8 * HOUR_MS)),
@@ -311,6 +313,7 @@ pub(super) fn node() -> NodeView {
         events_left_out: 12,
         chain_starts: vec![lost_state()],
         record_breaks: 1,
+        statements: vec![wiring::enrolled(first.plus_ms(-40 * DAY_MS))],
     }
 }
 
@@ -322,6 +325,7 @@ pub(super) fn ended_node() -> NodeView {
     view.enrolled_at = view.week.start.plus_ms(20 * HOUR_MS);
     view.ended_at = Some(ended_at);
     view.host = None;
+    view.wiring.clear();
     view.agent = AgentHealth {
         version: Some("0.1.0".to_owned()),
         started_at: None,
@@ -345,6 +349,7 @@ pub(super) fn ended_node() -> NodeView {
     view.events_left_out = 0;
     view.chain_starts.clear();
     view.record_breaks = 0;
+    view.statements.clear();
     view
 }
 

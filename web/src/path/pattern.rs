@@ -58,5 +58,9 @@ pub const ENROLL_REVOKE: &str = "/enroll/revoke";
 pub const INSTALL: &str = "/install.sh";
 /// An agent; `{digest}` is the SHA-256 of its file.
 pub const AGENT: &str = "/agents/{digest}";
+/// Join tokens for programs.
+pub const JOIN_TOKENS: &str = "/join-tokens.json";
+/// Where programs take one back.
+pub const JOIN_TOKENS_REVOKE: &str = "/join-tokens/revoke.json";
 /// A file of [`crate::assets`].
 pub const ASSET: &str = "/assets/{file}";

@@ -8,8 +8,22 @@ use leasewatch_web::Language;
 use leasewatch_web::i18n::CATALOGUE;
 
 /// Keys whose words are the same in both languages, or have none.
-const SAME: &[&str] =
-    &["live.of", "col.gpu", "totals.of", "gpu.label", "cell.range", "cell.when", "legend.busy"];
+const SAME: &[&str] = &[
+    "live.of",
+    "col.gpu",
+    "totals.of",
+    "gpu.label",
+    "cell.range",
+    "cell.when",
+    "legend.busy",
+    "wiring.cpus",
+    "wiring.disk_nvme",
+    "wiring.to_cpu",
+    "wiring.to_gpu",
+    "wiring.word_cpus",
+    "wiring.word_numa",
+    "wiring.word_nvlink",
+];
 
 pub(super) fn has_han(text: &str) -> bool {
     text.chars().any(|c| ('\u{4e00}'..='\u{9fff}').contains(&c))

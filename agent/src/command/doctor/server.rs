@@ -4,11 +4,10 @@
 //! signed challenge. The proof that would make a node of it is never sent, so nothing joins.
 
 use std::error::Error;
-use std::fs;
 use std::time::Duration;
 
 use ed25519_dalek::{Signature, SigningKey, VerifyingKey};
-use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, clean_text};
+use leasewatch_core::id::{ChainId, EpochId, LifeUnitId, clean_text};
 use leasewatch_core::segment::Origin;
 use leasewatch_proto::convert::{Challenge, Hello};
 use leasewatch_proto::v1::AgentMessage;
@@ -22,6 +21,7 @@ use crate::command::finding::{Finding, Findings};
 use crate::command::run::random;
 use crate::config::Config;
 use crate::enrollment::Servers;
+use crate::identity::server_trust;
 
 /// How long the server gets for each step.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -81,8 +81,8 @@ async fn look(config: &Config, findings: &mut Findings) {
     findings.node(identity(config, challenge.unwrap_or(Err("no challenge came".to_owned()))));
 }
 
-/// The identity key that the server proves to hold.
-async fn challenge(channel: Channel, config: &Config) -> Result<[u8; 32], String> {
+/// The identity key that the server proves to hold, and how it came to be that one.
+async fn challenge(channel: Channel, config: &Config) -> Result<Challenge, String> {
     let hello = hello(config).map_err(|error| error.to_string())?;
     let message = AgentMessage { kind: Some(Up::Hello(hello.to_wire())) };
     // The stream stays open until the answer is here, and ends with this function.
@@ -105,7 +105,7 @@ async fn challenge(channel: Channel, config: &Config) -> Result<[u8; 32], String
     let signed = hello.challenge_message(&challenge.server_nonce);
     key.verify_strict(&signed, &Signature::from_bytes(&challenge.signature))
         .map_err(|_| "it does not hold the identity key that it shows".to_owned())?;
-    Ok(challenge.identity_key)
+    Ok(challenge)
 }
 
 fn hello(config: &Config) -> anyhow::Result<Hello> {
@@ -125,7 +125,7 @@ fn hello(config: &Config) -> anyhow::Result<Hello> {
     })
 }
 
-fn identity(config: &Config, shown: Result<[u8; 32], String>) -> Finding {
+fn identity(config: &Config, shown: Result<Challenge, String>) -> Finding {
     let id = "server.identity";
     let shown = match shown {
         Ok(shown) => shown,
@@ -133,19 +133,22 @@ fn identity(config: &Config, shown: Result<[u8; 32], String>) -> Finding {
             return Finding::differs(id, why).advising("Check that it is a leasewatch server");
         }
     };
-    let path = config.state_dir.join(PINNED);
-    match fs::read_to_string(&path) {
-        Ok(text) if text.trim() == Hash(shown).to_string() => {
+    let trust = match server_trust(&config.state_dir) {
+        Ok(trust) => trust,
+        Err(error) => return Finding::not_readable(id, error.to_string()),
+    };
+    match trust {
+        None => Finding::ok(id, "proven; this node has not joined a server yet"),
+        Some(trust) if trust.identity == shown.identity_key => {
             Finding::ok(id, "the server of before")
         }
-        Ok(_) => Finding::differs(id, "another identity key than at first").advising(format!(
-            "Nothing is sent to it. If the server was set up anew on purpose, remove {}",
-            path.display()
-        )),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Finding::ok(id, "proven; this node has not joined a server yet")
+        Some(trust) if trust.follow(&shown.rotations).identity == shown.identity_key => {
+            Finding::ok(id, "the server of before, with a new key that the one before has named")
         }
-        Err(error) => Finding::not_readable(id, format!("{}: {error}", path.display())),
+        Some(_) => Finding::differs(id, "another identity key than at first").advising(format!(
+            "Nothing is sent to it. If the server was set up anew on purpose, remove {}",
+            config.state_dir.join(PINNED).display()
+        )),
     }
 }
 

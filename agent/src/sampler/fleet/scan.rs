@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use leasewatch_core::id::{BusId, GpuUuid};
-use leasewatch_core::segment::EventKind;
+use leasewatch_core::segment::{EventKind, GpuWiring};
 
 use super::super::watch::Watch;
 use super::{Effects, Fleet, GPUS_MAX, Nvml, Order, REPEAT_MS, Scan, ScanError};
@@ -41,6 +41,21 @@ impl Fleet {
                 // Once, so that the host is described also where NVML never answers.
                 if self.versions.is_none() { self.describe(Versions::default()) } else { None }
             }
+        }
+    }
+
+    /// How a GPU hangs in its host; told when it is new.
+    pub(in crate::sampler) fn on_wiring(
+        &mut self,
+        now_ms: i64,
+        (uuid, wiring): (GpuUuid, GpuWiring),
+        out: &mut Effects,
+    ) {
+        let Some(watch) = self.gpus.get(&uuid) else { return };
+        if self.wired.get(&uuid) != Some(&wiring) {
+            watch.event(now_ms, EventKind::GpuWired(wiring.clone()), false, out);
+            self.wired.retain(|uuid, _| self.gpus.contains_key(uuid));
+            self.wired.insert(uuid, wiring);
         }
     }
 

@@ -1,5 +1,5 @@
 use leasewatch_core::id::GpuUuid;
-use leasewatch_core::segment::EventKind;
+use leasewatch_core::segment::{EventKind, GpuWiring, Unread};
 
 use super::super::watch::tests::{answer, events, gpu, gpu_at, reads};
 use super::{Effects, Fleet, Order, Scan, ScanError, Timing};
@@ -379,4 +379,20 @@ fn a_driver_that_fails_at_each_first_read_is_opened_ever_more_rarely() {
         }
     }
     assert_eq!(lost, [1, 2, 7, 16, 33, 65, 97]);
+}
+
+#[test]
+fn wiring_is_told_of_gpus_that_are_there_and_when_it_is_new() {
+    let mut case = Case::with(&[gpu(1)]);
+    let wiring = |cpus: &str| GpuWiring {
+        numa_nodes: Err(Unread::Unsupported),
+        cpus: Ok(cpus.to_owned()),
+        nvlinks: Ok(Vec::new()),
+        paths: Vec::new(),
+    };
+    for (of, cpus) in [(1, "0-7"), (1, "0-7"), (2, "0-7"), (1, "8-15"), (1, "0-7")] {
+        case.fleet.on_wiring(600, (gpu(of).uuid, wiring(cpus)), &mut case.out);
+    }
+    let told = ["0-7", "8-15", "0-7"].map(|cpus| EventKind::GpuWired(wiring(cpus)));
+    assert_eq!(case.take_events(), told);
 }

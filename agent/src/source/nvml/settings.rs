@@ -189,7 +189,7 @@ fn process(info: &ProcessInfo) -> GpuProcess {
     GpuProcess { pid: info.pid, memory_mib }
 }
 
-fn links(device: &Device<'_>) -> Answer<Vec<NvlinkLink>> {
+pub(super) fn links(device: &Device<'_>) -> Answer<Vec<NvlinkLink>> {
     let count = nvml_raw::field_values(device, &[NVLINK_COUNT])?.into_iter().next();
     let count = whole(count.unwrap_or(Err(UNKNOWN))?).ok_or(UNKNOWN)?;
     let count = u32::try_from(count).ok().filter(|count| *count <= NVLINK_MAX).ok_or(UNKNOWN)?;

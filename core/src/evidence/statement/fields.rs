@@ -168,8 +168,20 @@ impl Fields {
         field: &'static str,
         from_name: impl Fn(&str) -> Option<T>,
     ) -> Result<T, StatementError> {
-        let text = require(field, self.opt_raw_text(field)?)?;
-        from_name(&text).ok_or(StatementError::Invalid { field })
+        require(field, self.opt_name(field, from_name)?)
+    }
+
+    /// One of a closed set of names, if the field is there.
+    ///
+    /// # Errors
+    /// [`StatementError`].
+    pub fn opt_name<T>(
+        &mut self,
+        field: &'static str,
+        from_name: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, StatementError> {
+        let text = self.opt_raw_text(field)?;
+        text.map(|text| from_name(&text).ok_or(StatementError::Invalid { field })).transpose()
     }
 
     /// An integer in a range.

@@ -9,7 +9,7 @@ use super::{
 use crate::evidence::canonical::{INT_MAX, Value};
 use crate::evidence::statement::{Fields, StatementBuilder, StatementError};
 use crate::id::GpuUuid;
-use crate::segment::{Partition, limits};
+use crate::segment::{GpuWiring, Partition, WorkDisk, limits};
 
 const CODES: std::ops::RangeInclusive<i64> = -INT_MAX..=INT_MAX;
 
@@ -57,6 +57,8 @@ pub(super) fn to_fields(event: &Event) -> StatementBuilder {
         EventKind::Goodbye { reason } => fields.text("reason", reason.name()),
         EventKind::HostSeen(host) => host_to_fields(fields, host),
         EventKind::GpuSeen(gpu) => gpu_to_fields(fields, gpu),
+        EventKind::GpuWired(wiring) => wiring.put(fields),
+        EventKind::DiskSeen(disk) => disk.put(fields),
         EventKind::GpuLost { nvml_code } | EventKind::NvmlUnavailable { nvml_code } => {
             fields.int("nvml_code", *nvml_code)
         }
@@ -105,6 +107,8 @@ fn read_kind(name: &str, fields: &mut Fields) -> Result<EventKind, StatementErro
         "goodbye" => EventKind::Goodbye { reason: fields.name("reason", StopReason::from_name)? },
         "host_seen" => EventKind::HostSeen(host_from_fields(fields)?),
         "gpu_seen" => EventKind::GpuSeen(gpu_from_fields(fields)?),
+        "gpu_wired" => EventKind::GpuWired(GpuWiring::take(fields)?),
+        "disk_seen" => EventKind::DiskSeen(WorkDisk::take(fields)?),
         "gpu_lost" => EventKind::GpuLost { nvml_code: fields.int("nvml_code", CODES)? },
         "gpu_back" => EventKind::GpuBack,
         "gpu_missing" => EventKind::GpuMissing { bus_id: fields.id("bus_id")? },
@@ -151,6 +155,7 @@ fn gpu_fits(kind: &EventKind, gpu: Option<&GpuUuid>) -> bool {
         EventKind::GpuReplaced { old, .. } => gpu == Some(old),
         EventKind::GpuLost { .. }
         | EventKind::GpuBack
+        | EventKind::GpuWired(_)
         | EventKind::GpuMissing { .. }
         | EventKind::PartitionRemoved
         | EventKind::EccUncorrected { .. }
@@ -159,6 +164,7 @@ fn gpu_fits(kind: &EventKind, gpu: Option<&GpuUuid>) -> bool {
         EventKind::AgentStarted { .. }
         | EventKind::Goodbye { .. }
         | EventKind::HostSeen(_)
+        | EventKind::DiskSeen(_)
         | EventKind::NoGpuAttached
         | EventKind::NvmlUnavailable { .. }
         | EventKind::ClockStepped { .. }

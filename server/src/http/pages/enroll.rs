@@ -60,13 +60,6 @@ async fn page(
     context: &Context,
     beside: Beside,
 ) -> Result<Response, Fault> {
-    let mut tokens = Vec::new();
-    for scope in asker.scopes() {
-        let mut tx = http.db.begin(scope).await?;
-        tokens.extend(enrollment::tokens(&mut tx).await?);
-        tx.commit().await?;
-    }
-    let tokens = tokens.into_iter().filter(|token| asker.may(&token.tenant, Role::Admin));
     let tenants = asker.tenants(http, Role::Admin).await?;
     let view = EnrollView {
         tenants: tenants.into_iter().map(|tenant| tenant.slug.to_string()).collect(),
@@ -74,7 +67,7 @@ async fn page(
         fault: beside.fault,
         made: beside.made,
         installer: installer(http).await,
-        tokens: tokens.map(|token| line(&token, asker, context.now)).collect(),
+        tokens: lines(http, asker, context.now).await?,
     };
     Ok(Html(render(&view, context)?).into_response())
 }
@@ -82,6 +75,22 @@ async fn page(
 async fn installer(http: &Http) -> Option<InstallerFacts> {
     let found = install::current(http).await?;
     Some(InstallerFacts { url: http.installers.url()?, sha256: found.digest.to_string() })
+}
+
+/// Tokens that the asker may take back, the newest first.
+pub(in crate::http) async fn lines(
+    http: &Http,
+    asker: &Asker,
+    now: Timestamp,
+) -> Result<Vec<TokenLine>, Fault> {
+    let mut tokens = Vec::new();
+    for scope in asker.scopes() {
+        let mut tx = http.db.begin(scope).await?;
+        tokens.extend(enrollment::tokens(&mut tx).await?);
+        tx.commit().await?;
+    }
+    let own = tokens.into_iter().filter(|token| asker.may(&token.tenant, Role::Admin));
+    Ok(own.map(|token| line(&token, asker, now)).collect())
 }
 
 fn line(token: &TokenRow, asker: &Asker, now: Timestamp) -> TokenLine {
@@ -121,29 +130,44 @@ pub(in crate::http) async fn make(
 ) -> Response {
     let answer = async {
         let context = visit.at(Route::Enroll);
-        let known = ["tenant", "provider", "nodes", "valid"];
-        let (_, fields) = Fields::read(request, &known).await?;
-        let entered = Entered {
-            tenant: fields.get("tenant").to_owned(),
-            provider: fields.get("provider").to_owned(),
-            nodes: fields.get("nodes").to_owned(),
-            valid: fields.get("valid").to_owned(),
-        };
-        let tenant = Slug::new(&entered.tenant).map_err(|_| Fault::NotFound)?;
-        // Not there and not yours are one answer.
-        asker.tenant(&http, tenant.as_str(), Role::Admin).await?;
+        let entered = entered(request).await?;
         let mut beside = Beside::default();
-        match wanted(&entered) {
-            Ok(wanted) => {
-                let issued = issue(&http, &asker, &tenant, &wanted).await?;
-                beside.made = Some(shown(&issued, &tenant, wanted.kind));
-            }
+        match issued(&http, &asker, &entered).await? {
+            Ok(made) => beside.made = Some(made),
             Err(fault) => beside.fault = Some(fault),
         }
         beside.entered = entered;
         page(&http, &asker, &context, beside).await
     };
     finish(answer.await, &visit, Route::Enroll)
+}
+
+/// What the form says.
+pub(in crate::http) async fn entered(request: Request) -> Result<Entered, Fault> {
+    let (_, fields) = Fields::read(request, &["tenant", "provider", "nodes", "valid"]).await?;
+    Ok(Entered {
+        tenant: fields.get("tenant").to_owned(),
+        provider: fields.get("provider").to_owned(),
+        nodes: fields.get("nodes").to_owned(),
+        valid: fields.get("valid").to_owned(),
+    })
+}
+
+/// Makes what the form asks for; the inner fault is the form's.
+pub(in crate::http) async fn issued(
+    http: &Http,
+    asker: &Asker,
+    entered: &Entered,
+) -> Result<Result<MadeString, EnrollFault>, Fault> {
+    let tenant = Slug::new(&entered.tenant).map_err(|_| Fault::NotFound)?;
+    // Not there and not yours are one answer.
+    asker.tenant(http, tenant.as_str(), Role::Admin).await?;
+    let wanted = match wanted(entered) {
+        Ok(wanted) => wanted,
+        Err(fault) => return Ok(Err(fault)),
+    };
+    let issued = issue(http, asker, &tenant, &wanted).await?;
+    Ok(Ok(shown(&issued, &tenant, wanted.kind)))
 }
 
 /// What the form asks for.
@@ -196,17 +220,25 @@ pub(in crate::http) async fn revoke(
     asker: Asker,
     request: Request,
 ) -> Response {
-    let answer = async {
-        let (_, fields) = Fields::read(request, &["tenant", "token"]).await?;
-        let number = fields.get("token").parse().map_err(|_| Fault::NotFound)?;
-        let tenant = asker.tenant(&http, fields.get("tenant"), Role::Admin).await?;
-        let mut tx = http.db.begin(Scope::Ingest).await?;
-        let key = TokenKey::new(tenant, number);
-        if !enrollment::revoke_token(&mut tx, key, http.clock.now()).await? {
-            return Err(Fault::NotFound);
-        }
-        tx.commit().await?;
-        Ok(Redirect::to(pattern::ENROLL).into_response())
-    };
-    finish(answer.await, &visit, Route::Enroll)
+    let answer = taken_back(&http, &asker, request).await;
+    let answer = answer.map(|()| Redirect::to(pattern::ENROLL).into_response());
+    finish(answer, &visit, Route::Enroll)
+}
+
+/// Takes the token back that the form names.
+pub(in crate::http) async fn taken_back(
+    http: &Http,
+    asker: &Asker,
+    request: Request,
+) -> Result<(), Fault> {
+    let (_, fields) = Fields::read(request, &["tenant", "token"]).await?;
+    let number = fields.get("token").parse().map_err(|_| Fault::NotFound)?;
+    let tenant = asker.tenant(http, fields.get("tenant"), Role::Admin).await?;
+    let mut tx = http.db.begin(Scope::Ingest).await?;
+    let key = TokenKey::new(tenant, number);
+    if !enrollment::revoke_token(&mut tx, key, http.clock.now()).await? {
+        return Err(Fault::NotFound);
+    }
+    tx.commit().await?;
+    Ok(())
 }

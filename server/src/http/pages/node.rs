@@ -3,12 +3,14 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::{Html, IntoResponse, Response};
-use leasewatch_core::id::NodeId;
+use leasewatch_core::id::{GpuUuid, Hash, NodeId};
 use leasewatch_core::segment::{Event, EventKind};
-use leasewatch_core::time::Period;
+use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::format::Datum;
-use leasewatch_web::pages::node::{AgentHealth, ChainBegun, HostFacts, NodeGpu, NodeView, render};
+use leasewatch_web::pages::node::{
+    AgentHealth, ChainBegun, HostFacts, KeyStatement, NodeGpu, NodeView, render,
+};
 use leasewatch_web::path::{self, Route};
 
 use super::gpus::{self, NodeNow};
@@ -17,10 +19,13 @@ use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::store::chain::{self, StartRow};
+use crate::store::identity_statement::{self, StatementRow};
 use crate::store::{Tx, event, segment, tenant};
 
 /// Events on the page.
 const EVENTS: usize = 100;
+/// Events of wiring among which the latest of each GPU is looked for.
+const WIRED: u32 = 512;
 /// Starts of chains on the page.
 const CHAIN_STARTS: u32 = 100;
 /// Events that are counted; beyond it the page says at least how many are left out.
@@ -75,7 +80,9 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
     let record_breaks = chain::breaks(&mut tx, node.row.key).await?;
     let tenants = tenant::list(&mut tx).await?.len();
     let host = event::last_of_kind(&mut tx, node.row.key, "host_seen").await?;
+    let wiring = wiring(&mut tx, &node, &gpus).await?;
     let agent = agent(&mut tx, &node).await?;
+    let statements = identity_statement::of_node(&mut tx, node.row.key).await?;
     tx.commit().await?;
     Ok(NodeView {
         name: node.name(),
@@ -85,6 +92,7 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
         enrolled_at: node.row.enrolled_at,
         ended_at: node.row.retired_at,
         host: host.and_then(|row| host_facts(row.event)),
+        wiring,
         agent,
         gpus: gpus.into_iter().map(|gpu| NodeGpu { row: gpu.row, hours: gpu.cells }).collect(),
         week,
@@ -92,7 +100,18 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
         events_left_out,
         chain_starts: chain_starts.into_iter().map(chain_begun).collect(),
         record_breaks: record_breaks.into(),
+        statements: statements.into_iter().map(key_statement).collect(),
     })
+}
+
+fn key_statement(row: StatementRow) -> KeyStatement {
+    KeyStatement {
+        kind: row.kind,
+        at: row.at,
+        statement: String::from_utf8_lossy(&row.signed.statement).into_owned(),
+        signature: row.signed.signature.iter().map(|byte| format!("{byte:02x}")).collect(),
+        signer: Hash(row.signer).to_string(),
+    }
 }
 
 fn chain_begun(row: StartRow) -> ChainBegun {
@@ -113,9 +132,23 @@ async fn events(tx: &mut Tx, node: &NodeNow, week: Period) -> Result<(Vec<Event>
     Ok((inside, i64::try_from(left_out).unwrap_or(i64::MAX)))
 }
 
+/// The disk below the working directory, and the latest wiring of each GPU.
+async fn wiring(tx: &mut Tx, node: &NodeNow, gpus: &[gpus::GpuHours]) -> Result<Vec<Event>, Fault> {
+    let uuids: Vec<GpuUuid> =
+        gpus.iter().filter_map(|gpu| GpuUuid::new(&gpu.row.uuid).ok()).collect();
+    let disk = event::last_of_kind(tx, node.row.key, "disk_seen").await?;
+    let wired = (&["gpu_wired"][..], &uuids[..]);
+    let told = event::before_of_gpus(tx, node.row.key, Timestamp::MAX, wired, WIRED).await?;
+    let mut events: Vec<Event> = disk.into_iter().map(|row| row.event).collect();
+    for uuid in uuids {
+        let mine = told.iter().rev().find(|row| row.event.gpu.as_ref() == Some(&uuid));
+        events.extend(mine.map(|row| row.event.clone()));
+    }
+    Ok(events)
+}
+
 async fn agent(tx: &mut Tx, node: &NodeNow) -> Result<AgentHealth, Fault> {
-    let last =
-        segment::head_before(tx, node.row.key, leasewatch_core::time::Timestamp::MAX).await?;
+    let last = segment::head_before(tx, node.row.key, Timestamp::MAX).await?;
     let started = event::last_of_kind(tx, node.row.key, "agent_started").await?;
     let snapshot = node.snapshot.as_ref();
     let clock = snapshot.and_then(|snapshot| snapshot.clock);

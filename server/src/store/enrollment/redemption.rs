@@ -53,6 +53,26 @@ pub enum TokenRefused {
     NotReplaceable,
 }
 
+/// What a token did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redeemed {
+    /// The node.
+    pub node: NodeRow,
+    /// The token; `None` when the key was let in before and nothing was done.
+    pub token: Option<TokenKey>,
+    /// What the key took over; `None` for a new node.
+    pub took_over: Option<TakeOver>,
+}
+
+/// A key that took over a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TakeOver {
+    /// The public key that the node had last.
+    pub old: [u8; 32],
+    /// Those that are not accepted any more since now.
+    pub revoked: Vec<[u8; 32]>,
+}
+
 /// Lets a key in that shows a token: as a new node, or as the new key of one. A key that another
 /// stream let in a moment ago is let in again, whatever became of the token. Scope: ingest.
 ///
@@ -61,25 +81,29 @@ pub enum TokenRefused {
 pub async fn redeem(
     tx: &mut Tx,
     redemption: &Redemption<'_>,
-) -> Result<Result<NodeRow, TokenRefused>, StoreError> {
+) -> Result<Result<Redeemed, TokenRefused>, StoreError> {
     let Some(token) = lock_token(tx, redemption.token).await? else {
         return Ok(Err(TokenRefused::Unknown));
     };
     let key_id = KeyId::of_public_key(redemption.public_key);
     if let Some(known) = node::find_by_key(tx, &key_id).await? {
         let is_good = known.revoked_at.is_none();
-        return Ok(if is_good { Ok(known.node) } else { Err(TokenRefused::Revoked) });
+        let known = Redeemed { node: known.node, token: None, took_over: None };
+        return Ok(if is_good { Ok(known) } else { Err(TokenRefused::Revoked) });
     }
     if let Some(refused) = token.refused(tx, redemption.at).await? {
         return Ok(Err(refused));
     }
-    let row = match redemption.replaces {
-        None => Some(token.enroll(tx, redemption).await?),
-        Some(old) => token.take_over(tx, redemption, (old, &key_id)).await?,
+    let done = match redemption.replaces {
+        None => Some((token.enroll(tx, redemption).await?, None)),
+        Some(old) => {
+            let done = token.take_over(tx, redemption, (old, &key_id)).await?;
+            done.map(|(node, took_over)| (node, Some(took_over)))
+        }
     };
-    let Some(row) = row else { return Ok(Err(TokenRefused::NotReplaceable)) };
-    token.note(tx, redemption, (&row, &key_id)).await?;
-    Ok(Ok(row))
+    let Some((node, took_over)) = done else { return Ok(Err(TokenRefused::NotReplaceable)) };
+    token.note(tx, redemption, (&node, &key_id)).await?;
+    Ok(Ok(Redeemed { node, token: Some(token.key), took_over }))
 }
 
 /// A token whose row is held.
@@ -161,15 +185,16 @@ impl LockedToken {
         tx: &mut Tx,
         redemption: &Redemption<'_>,
         (old, key_id): (NodeId, &KeyId),
-    ) -> Result<Option<NodeRow>, StoreError> {
+    ) -> Result<Option<(NodeRow, TakeOver)>, StoreError> {
         let row = node::by_public_id(tx, old).await?;
         let row =
             row.filter(|row| row.key.tenant == self.key.tenant && row.origin == redemption.origin);
         let Some(row) = row else { return Ok(None) };
-        node_key::revoke_all(tx, row.key, redemption.at).await?;
+        let Some(last) = node_key::all(tx, row.key).await?.pop() else { return Ok(None) };
+        let revoked = node_key::revoke_all(tx, row.key, redemption.at).await?;
         let key = (key_id, redemption.public_key);
         node_key::add(tx, row.key, key, redemption.at).await?;
-        Ok(Some(row))
+        Ok(Some((row, TakeOver { old: last.public_key, revoked })))
     }
 
     async fn note(

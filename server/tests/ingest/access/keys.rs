@@ -1,6 +1,7 @@
 //! Links that work once, tokens of programs, and a user's own page.
 
 use axum::http::Method;
+use leasewatch_core::join::JoinString;
 use leasewatch_core::time::{DAY_MS, HOUR_MS};
 use leasewatch_server::store::user::Role;
 use leasewatch_server::store::user_link::Purpose;
@@ -195,4 +196,50 @@ async fn a_user_changes_the_own_password_language_and_sessions_alone() {
     );
     let (status, _) = site.status(&eve, Method::GET, "/account").await;
     assert_eq!(status, 200, "whoever is in stays in");
+}
+
+/// What the page does, for programs: the same rules, and JSON for an answer.
+#[tokio::test]
+async fn a_program_makes_lists_and_takes_back_join_tokens_of_its_tenant_alone() {
+    let site = Site::new().await;
+    site.operator("root").await;
+    let admin = site.user("admin", &[("default", Role::Admin), ("demo", Role::Viewer)]).await;
+    let grants = [("default", Role::Admin), ("demo", Role::Viewer)];
+    let program = site.token(&admin, &grants, false).await;
+    let path = "/join-tokens.json";
+    let form = "tenant=default&provider=acme&nodes=3&valid=24h";
+    let (status, _, body) = site.post(&program, path, form).await;
+    assert_eq!(status, 201, "{body}");
+    let made: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let join = JoinString::parse(made["join"].as_str().unwrap()).unwrap();
+    assert_eq!((&made["tenant"], &made["node_ceiling"]), (&"default".into(), &3.into()));
+
+    let (_, body) = site.get(&program, path).await;
+    let listed: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(listed["tokens"][0]["number"], made["number"]);
+    assert_eq!(
+        (&listed["tokens"][0]["state"], &listed["tokens"][0]["joins"]),
+        (&"good".into(), &0.into())
+    );
+    assert!(!body.contains(made["join"].as_str().unwrap()), "it is shown once");
+    assert_eq!(join.addresses().len(), 1);
+
+    for (form, expected, word) in [
+        ("tenant=demo&provider=acme&nodes=1&valid=15m", 404, ""),
+        ("tenant=default&provider=acme&nodes=0&valid=15m", 400, "nodes"),
+        ("tenant=default&provider=acme&nodes=1&valid=2y", 400, "valid"),
+        ("tenant=default&provider=A%20B&nodes=1&valid=15m", 400, "provider"),
+        ("tenant=default&provider=acme&nodes=1&valid=15m&role=admin", 400, "role"),
+    ] {
+        let (status, _, body) = site.post(&program, path, form).await;
+        assert_eq!((status, body.contains(word)), (expected, true), "{form}: {body}");
+    }
+    let number = &made["number"];
+    let revoke = "/join-tokens/revoke.json";
+    let foreign = format!("tenant=demo&token={number}");
+    assert_eq!(site.post(&program, revoke, &foreign).await.0, 404);
+    let own = format!("tenant=default&token={number}");
+    assert_eq!(site.post(&program, revoke, &own).await.0, 204);
+    assert_eq!(site.post(&program, revoke, &own).await.0, 404);
+    assert!(site.get(&program, path).await.1.contains("revoked"));
 }

@@ -4,8 +4,9 @@ use super::*;
 use crate::id::LifeUnitId;
 use crate::sample::{HostMetric, Metric};
 use crate::segment::{
-    Event, EventKind, GpuInventory, HostInventory, JobEnd, LifeUnit, LifeUnitKind, MigInstance,
-    Partition, StopReason,
+    DiskMedium, Event, EventKind, Found, GpuInventory, GpuPaths, GpuWiring, HostInventory, JobEnd,
+    LifeUnit, LifeUnitKind, MigInstance, NvlinkGroup, NvlinkRemote, Partition, PathLevel,
+    StopReason, Unread, WorkDisk,
 };
 
 pub(super) fn blocks() -> impl Strategy<Value = Block> {
@@ -155,6 +156,7 @@ fn event_blocks() -> impl Strategy<Value = EventsBlock> {
                 EventKind::AgentStarted { .. }
                 | EventKind::Goodbye { .. }
                 | EventKind::HostSeen(_)
+                | EventKind::DiskSeen(_)
                 | EventKind::NoGpuAttached
                 | EventKind::NvmlUnavailable { .. }
                 | EventKind::ClockStepped { .. }
@@ -204,6 +206,7 @@ fn event_kinds() -> impl Strategy<Value = EventKind> {
         any::<String>().prop_map(|name| EventKind::JobStarted { name }),
         (any::<String>(), job_ends()).prop_map(|(name, end)| EventKind::JobEnded { name, end }),
         inventories(),
+        wirings(),
     ]
 }
 
@@ -254,4 +257,42 @@ fn inventories() -> impl Strategy<Value = EventKind> {
             })
         });
     prop_oneof![started, host, gpu]
+}
+
+fn found<T: Clone + std::fmt::Debug + 'static>(
+    fact: impl Strategy<Value = T> + 'static,
+) -> impl Strategy<Value = Found<T>> {
+    prop_oneof![3 => fact.prop_map(Ok), 1 => prop::sample::select(&Unread::ALL[..]).prop_map(Err)]
+}
+
+fn wirings() -> impl Strategy<Value = EventKind> {
+    let text = || found(any::<String>());
+    let number = || prop::option::of(0..1_000_000_i64);
+    let remote = prop::sample::select(&NvlinkRemote::ALL[..]);
+    let link = (0..64_i64, any::<bool>(), number(), number(), remote).prop_map(
+        |(count, up, version, speed_mb_s, remote)| NvlinkGroup {
+            count,
+            up,
+            version,
+            speed_mb_s,
+            remote,
+        },
+    );
+    let links = found(prop::collection::vec(link, 0..5));
+    let ids = prop::collection::btree_set("[0-9a-f]{4}:[0-9a-f]{2}", 1..9);
+    let levels = prop::sample::subsequence(&PathLevel::ALL[..], 0..=6);
+    let paths = (levels, prop::option::of(prop::sample::select(&Unread::ALL[..])), ids).prop_map(
+        |(levels, unread, ids)| {
+            let bus_ids: Vec<BusId> = ids.iter().map(|id| BusId::new(id).unwrap()).collect();
+            let all = levels.into_iter().map(Ok).chain(unread.map(Err));
+            all.map(|level| GpuPaths { level, bus_ids: bus_ids.clone() }).collect()
+        },
+    );
+    let wiring = (text(), text(), links, paths).prop_map(|(numa_nodes, cpus, nvlinks, paths)| {
+        EventKind::GpuWired(GpuWiring { numa_nodes, cpus, nvlinks, paths })
+    });
+    let medium = found(prop::sample::select(&DiskMedium::ALL[..]));
+    let disk = (medium, prop::option::of(any::<String>()))
+        .prop_map(|(medium, filesystem)| EventKind::DiskSeen(WorkDisk { medium, filesystem }));
+    prop_oneof![wiring, disk]
 }
