@@ -96,7 +96,7 @@ fn install(join: Option<&str>, installer: &InstallerFacts, fetch: &str, options:
            [ \"$(printf '%s\\n' \"$i\" | sha256sum | cut -c 1-64)\" = {sha256} ]\n\
          then printf '%s\\n' {join}\"$i\" |\n  \
            {shell}\n\
-         else echo 'Nothing was installed: that is not the installer which this command knows.' >&2; false; fi"
+         else echo 'Nothing was installed: the installer that this command knows did not come.' >&2; false; fi"
     )
 }
 
