@@ -238,6 +238,8 @@ impl ServeOptions {
             None => Database::Own { pg_bin },
         };
         let data_dir = flags.data_dir.or(file.data_dir).unwrap_or_else(default_base_dir);
+        // PostgreSQL takes a folder that does not begin with / for the name of a host.
+        let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         let upload_mib_max = flags.upload_mib_max.or(file.upload_mib_max).unwrap_or(UPLOAD_MIB_MAX);
         let mut node_addresses = flags.node_address;
         if node_addresses.is_empty() {
@@ -329,6 +331,12 @@ mod tests {
         let options = ServeOptions::resolve(ServeFlags::default()).unwrap();
         assert_eq!(options.listen.to_string(), "127.0.0.1:7443");
         assert!(matches!(options.database, Database::Own { pg_bin: None }));
+    }
+
+    #[test]
+    fn a_data_directory_is_named_in_full() {
+        let options = with_file("data_dir = 'data'", |_| ()).unwrap();
+        assert_eq!(options.data_dir, std::env::current_dir().unwrap().join("data"));
     }
 
     #[test]
