@@ -238,8 +238,6 @@ impl ServeOptions {
             None => Database::Own { pg_bin },
         };
         let data_dir = flags.data_dir.or(file.data_dir).unwrap_or_else(default_base_dir);
-        // PostgreSQL takes a folder that does not begin with / for the name of a host.
-        let data_dir = std::path::absolute(&data_dir).unwrap_or(data_dir);
         let upload_mib_max = flags.upload_mib_max.or(file.upload_mib_max).unwrap_or(UPLOAD_MIB_MAX);
         let mut node_addresses = flags.node_address;
         if node_addresses.is_empty() {
@@ -252,7 +250,8 @@ impl ServeOptions {
         Ok(Self {
             listen,
             database,
-            data_dir,
+            // PostgreSQL takes a folder that does not begin with / for the name of a host.
+            data_dir: std::path::absolute(&data_dir).unwrap_or(data_dir),
             node_addresses,
             node_certificate: node_certificate.map(NodeCertificate::from),
             page_address,
