@@ -67,7 +67,8 @@ Exit codes: 0 printed, 2 wrong arguments, 4 there is no record.")]
 /// Options of `run`. Each can also stand in the environment or in the file.
 #[derive(Debug, Default, Args)]
 pub struct RunArgs {
-    /// Where the server is: https://, or http:// on this machine; a join string says it as well
+    /// Where the server is: https://, or http:// on this machine; a join string says it as well.
+    /// It is reached through the proxy that HTTPS_PROXY names, if any
     /// [default: the server that the node has joined, else http://127.0.0.1:7443]
     #[arg(long, env = "LEASEWATCH_SERVER", value_name = "URL")]
     pub server: Option<String>,

@@ -290,7 +290,8 @@ impl ServeOptions {
         Ok(Self {
             listen,
             database,
-            data_dir,
+            // PostgreSQL takes a folder that does not begin with / for the name of a host.
+            data_dir: std::path::absolute(&data_dir).unwrap_or(data_dir),
             node_addresses,
             node_certificate: node_certificate.map(NodeCertificate::from),
             page_address,
@@ -372,6 +373,12 @@ mod tests {
         assert_eq!(options.listen.to_string(), "127.0.0.1:7443");
         assert!(matches!(options.database, Database::Own { pg_bin: None }));
         assert_eq!(options.agent_dir, options.data_dir.join("agents"));
+    }
+
+    #[test]
+    fn a_data_directory_is_named_in_full() {
+        let options = with_file("data_dir = 'data'", |_| ()).unwrap();
+        assert_eq!(options.data_dir, std::env::current_dir().unwrap().join("data"));
     }
 
     #[test]
