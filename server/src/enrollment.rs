@@ -1,4 +1,5 @@
-//! Letting nodes in: makes join strings, for pages, the command line and the import of logs.
+//! Letting nodes in, and shutting them out: join strings and revocations, for pages, the command line
+//! and the import of logs.
 //!
 //! A join string holds a secret of 24 random bytes; the database keeps its hash and what it is
 //! good for. Not here: redeeming one (`store::enrollment`, in the transaction that makes the node),
@@ -6,14 +7,21 @@
 
 pub mod command;
 
-use leasewatch_core::id::{Slug, clean_text};
+use std::sync::Arc;
+
+use leasewatch_core::evidence::identity::{Revocation, RevocationReason};
+use leasewatch_core::evidence::statement::StatementKind;
+use leasewatch_core::id::{KeyId, NodeId, Slug, clean_text};
 use leasewatch_core::join::{JoinAddress, JoinError, JoinString, JoinToken, TlsTrust};
 use leasewatch_core::time::{DAY_MS, Timestamp};
 use tokio::sync::watch;
 
 use crate::clock::Clock;
+use crate::identity::Identity;
 use crate::store::enrollment::{self, NewToken};
-use crate::store::{Db, Scope, StoreError, provider, tenant};
+use crate::store::identity_statement::{self, StatementRow};
+use crate::store::node::{self, NodeRow};
+use crate::store::{Db, Scope, StoreError, node_key, provider, tenant};
 
 pub use crate::store::enrollment::{TokenKey, TokenKind};
 
@@ -34,8 +42,8 @@ pub struct Issuer {
     pub db: Db,
     /// Time.
     pub clock: Clock,
-    /// The server's identity key.
-    pub identity_key: [u8; 32],
+    /// The server's identity; what is done about a key is signed with it.
+    pub identity: Arc<Identity>,
     /// How its certificate is known, now.
     pub trust: watch::Receiver<TlsTrust>,
     /// Where nodes reach it, in the order in which to try.
@@ -105,7 +113,8 @@ impl Issuer {
         getrandom::fill(&mut token.0).map_err(|_| IssueError::Random)?;
         let hash = token.hash();
         let trust = *self.trust.borrow();
-        let join = JoinString::new(self.addresses.clone(), self.identity_key, trust, token)?;
+        let identity = self.identity.public_key();
+        let join = JoinString::new(self.addresses.clone(), identity, trust, token)?;
         let now = self.clock.now();
         let expires_at = now.plus_ms(order.valid_ms);
         let mut tx = self.db.begin(Scope::Ingest).await?;
@@ -134,4 +143,34 @@ impl Issuer {
         enrollment::forget_unused_token(&mut tx, key).await?;
         tx.commit().await
     }
+}
+
+/// Accepts a node's keys no more: open streams end within seconds, and a statement for each key says
+/// who did it. Returns the node and how many keys that were; `None` without such a node.
+///
+/// # Errors
+/// [`StoreError`] of the database; then nothing is revoked.
+pub async fn revoke(
+    db: &Db,
+    identity: &Identity,
+    (node, by): (NodeId, &str),
+    at: Timestamp,
+) -> Result<Option<(NodeRow, usize)>, StoreError> {
+    let mut tx = db.begin(Scope::Ingest).await?;
+    let Some(row) = node::by_public_id(&mut tx, node).await? else { return Ok(None) };
+    let revoked = node_key::revoke_all(&mut tx, row.key, at).await?;
+    for key in &revoked {
+        let (reason, by) = (RevocationReason::Operator, Some(clean_text(by, CREATOR_CHARS)));
+        let statement = Revocation { node, key: *key, at, reason, by }.statement();
+        let statement = StatementRow {
+            kind: StatementKind::Revocation,
+            key_id: KeyId::of_public_key(key),
+            at,
+            signed: identity.sign_statement(StatementKind::Revocation, statement),
+            signer: identity.public_key(),
+        };
+        identity_statement::add(&mut tx, row.key, &statement).await?;
+    }
+    tx.commit().await?;
+    Ok(Some((row, revoked.len())))
 }

@@ -76,6 +76,7 @@ fn routes(http: Http) -> Routes {
         .on(GET, pattern::OVERVIEW_JSON, Viewer, pages::overview::json)
         .on(GET, pattern::NODE, Viewer, pages::node::html)
         .on(GET, pattern::NODE_JSON, Viewer, pages::node::json)
+        .on(POST, pattern::NODE_REVOKE, Admin, pages::node::revoke)
         .on(GET, pattern::GPU, Viewer, pages::gpu::html)
         .on(GET, pattern::GPU_JSON, Viewer, pages::gpu::json)
         .on(GET, pattern::READINGS_CSV, Viewer, pages::gpu::readings_csv)

@@ -142,7 +142,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let issuer = Issuer {
         db: db.clone(),
         clock: clock.clone(),
-        identity_key: identity.public_key(),
+        identity: Arc::clone(&identity),
         trust: showing.trust.clone(),
         addresses: node_addresses(&options, address)?,
     };

@@ -293,6 +293,12 @@ pub fn import_again(here: &Address, id: &str) -> String {
     with_query(pattern::IMPORT.to_owned(), &pairs)
 }
 
+/// Where a node's keys are revoked, in the language and zone of `here`.
+#[must_use]
+pub fn node_revoke(here: &Address, id: &str) -> String {
+    with_query(pattern::NODE_REVOKE.replace("{node}", &encode(id)), &here.state.pairs())
+}
+
 /// Live values in a language.
 #[must_use]
 pub fn live(language: Language) -> String {

@@ -1,11 +1,11 @@
 //! `leasewatch-server join-token` and `leasewatch-server nodes`: on the server's database, beside a
 //! running server or without one.
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
-use leasewatch_core::evidence::identity::{Revocation, RevocationReason};
-use leasewatch_core::evidence::statement::StatementKind;
-use leasewatch_core::id::{KeyId, NodeId, Slug};
+use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::join::TlsTrust;
 use leasewatch_core::time::Timestamp;
 use tokio::sync::watch;
@@ -17,7 +17,6 @@ use crate::embedded_postgres::EmbeddedPostgres;
 use crate::identity::Identity;
 use crate::serve::{DATABASE, LOGIN, node_addresses, node_trust, open_database};
 use crate::store::enrollment::{self, TokenKey, TokenKind, TokenRow};
-use crate::store::identity_statement::{self, StatementRow};
 use crate::store::{Db, Scope, node, node_key, tenant};
 
 /// Strings with which nodes join.
@@ -141,7 +140,7 @@ impl Create {
             let issuer = Issuer {
                 db,
                 clock,
-                identity_key: Identity::of_server(&options.data_dir)?.public_key(),
+                identity: Arc::new(Identity::of_server(&options.data_dir)?),
                 trust: watch::channel(trust).1,
                 addresses,
             };
@@ -253,39 +252,14 @@ async fn print_nodes(db: &Db) -> anyhow::Result<()> {
 }
 
 async fn revoke_node(db: &Db, identity: &Identity, id: NodeId) -> anyhow::Result<()> {
-    let mut tx = db.begin(Scope::Ingest).await?;
-    let Some(row) = node::by_public_id(&mut tx, id).await? else {
-        bail!("there is no node {id}");
-    };
-    let at = Clock::system().now();
-    let revoked = node_key::revoke_all(&mut tx, row.key, at).await?;
-    for key in &revoked {
-        let statement = signed_revocation(identity, (id, key), at);
-        identity_statement::add(&mut tx, row.key, &statement).await?;
-    }
-    tx.commit().await?;
-    if revoked.is_empty() {
+    let by = (id, "command line");
+    let revoked = super::revoke(db, identity, by, Clock::system().now()).await?;
+    let Some((row, keys)) = revoked else { bail!("there is no node {id}") };
+    if keys == 0 {
         bail!("the node {id} was revoked before");
     }
     println!("revoked {id} ({}); its streams end within 5 seconds", row.name);
     Ok(())
-}
-
-fn signed_revocation(
-    identity: &Identity,
-    (node, key): (NodeId, &[u8; 32]),
-    at: Timestamp,
-) -> StatementRow {
-    let by = Some("command line".to_owned());
-    let reason = RevocationReason::Operator;
-    let statement = Revocation { node, key: *key, at, reason, by }.statement();
-    StatementRow {
-        kind: StatementKind::Revocation,
-        key_id: KeyId::of_public_key(key),
-        at,
-        signed: identity.sign_statement(StatementKind::Revocation, statement),
-        signer: identity.public_key(),
-    }
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ const ROUTES: &[(&str, &str, Need)] = &[
     ("GET", "/join-tokens.json", Need::Admin),
     ("POST", "/join-tokens.json", Need::Admin),
     ("POST", "/join-tokens/revoke.json", Need::Admin),
+    ("POST", "/nodes/{node}/revoke", Need::Admin),
     ("GET", "/assets/{file}", Need::Nothing),
     ("GET", "/healthz", Need::Nothing),
     ("GET", "/readyz", Need::Nothing),
@@ -184,6 +185,45 @@ async fn a_tenant_sees_its_own_nodes_and_others_are_not_there() {
     let csv = "/hours.csv?from=2026-01-01&to=2026-01-02";
     assert_eq!(site.get(&everywhere, csv).await.0, 200);
     assert_eq!(site.get(&everywhere, &format!("/nodes/{theirs}")).await.0, 200);
+}
+
+#[tokio::test]
+async fn a_node_is_shut_out_on_its_page_by_an_admin_of_its_tenant_alone() {
+    let site = Site::new().await;
+    let (mine, theirs) = ("11".repeat(16), "22".repeat(16));
+    site.node("default", &mine, "mine-node").await;
+    site.node("demo", &theirs, "their-node").await;
+    for id in [&mine, &theirs] {
+        let key = id.repeat(2);
+        let insert = "insert into node_key (tenant_id, node_id, key_id, public_key, added_at)";
+        site.administer(&format!(
+            "{insert} select tenant_id, node_id, '\\x{key}', '\\x{key}', 0 from node
+            where public_id = '\\x{id}'"
+        ))
+        .await;
+    }
+    let roles = [("default", Role::Admin), ("demo", Role::Viewer)];
+    let admin = site.user("li.lei", &roles).await;
+    let revoke = |id: &str| format!("/nodes/{id}/revoke?lang=en");
+    let page = async |id: &str| site.get(&admin, &format!("/nodes/{id}?lang=en")).await.1;
+    assert!(page(&mine).await.contains(&format!("action=\"{}\"", revoke(&mine))));
+    assert!(!page(&theirs).await.contains("/revoke"));
+    let send = async |path: &str| site.post(&admin, path, "").await;
+    assert_eq!(send(&revoke(&theirs)).await.0, 403, "it may be seen and not changed");
+    assert_eq!(send(&revoke(&"33".repeat(16))).await.0, 404);
+    let (status, head, _) = send(&revoke(&mine)).await;
+    assert_eq!(status, 303);
+    assert_eq!(head["location"], format!("/nodes/{mine}?lang=en"));
+    let (_, json) = site.get(&admin, &format!("/nodes/{mine}/node.json")).await;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let statement = &json["statements"][0];
+    assert_eq!(statement["kind"], "revocation", "{json}");
+    assert!(statement["statement"].as_str().unwrap().contains("\"by\":\"li.lei\""), "{json}");
+    // Twice is once.
+    assert_eq!(send(&revoke(&mine)).await.0, 303);
+    let (_, again) = site.get(&admin, &format!("/nodes/{mine}/node.json")).await;
+    let again: serde_json::Value = serde_json::from_str(&again).unwrap();
+    assert_eq!(again["statements"], json["statements"]);
 }
 
 #[tokio::test]

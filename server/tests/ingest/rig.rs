@@ -37,10 +37,13 @@ pub const ALWAYS: Period = Period { start: Timestamp::MIN, end: Timestamp::MAX }
 
 /// What makes join strings of a server whose identity is of no interest.
 pub fn issuer(db: &Db, clock: &Clock) -> Issuer {
+    // It is in memory from here on.
+    let folder = tempfile::tempdir().unwrap();
+    let identity = Identity::of_server(folder.path()).unwrap();
     Issuer {
         db: db.clone(),
         clock: clock.clone(),
-        identity_key: [7; 32],
+        identity: std::sync::Arc::new(identity),
         trust: tokio::sync::watch::channel(TlsTrust::Web).1,
         addresses: vec![JoinAddress::new("https://watch.example.org").unwrap()],
     }

@@ -34,6 +34,8 @@ pub struct NodeView {
     /// Where it stands.
     #[serde(flatten)]
     pub status: NodeStatus,
+    /// Whether who asks may shut it out.
+    pub may_revoke: bool,
     /// The tenant's slug; `None` when the server has only one.
     pub tenant: Option<String>,
     /// The provider's slug.
@@ -152,6 +154,11 @@ struct DayRow {
 }
 
 impl Page<'_> {
+    /// Where the node's keys are revoked, in the page's language.
+    fn revoke(&self) -> String {
+        path::node_revoke(&self.cx.here, &self.view.name.id)
+    }
+
     fn title(&self) -> &str {
         &self.view.name.name
     }

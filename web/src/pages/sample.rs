@@ -284,6 +284,7 @@ pub(super) fn node() -> NodeView {
             standing: Standing::Live(NodeState::Up),
             last_heard_at: Some(NOW.plus_ms(-800)),
         },
+        may_revoke: true,
         tenant: None,
         provider: "nebula".to_owned(),
         enrolled_at: first.plus_ms(-40 * DAY_MS),
@@ -322,6 +323,7 @@ pub(super) fn ended_node() -> NodeView {
     let ended_at = view.week.start.plus_ms(2 * DAY_MS + 9 * HOUR_MS + 1_800_000);
     view.name = name('5', "lab-archive", Origin::Imported);
     view.status = NodeStatus { standing: Standing::Ended, last_heard_at: Some(ended_at) };
+    view.may_revoke = false;
     view.enrolled_at = view.week.start.plus_ms(20 * HOUR_MS);
     view.ended_at = Some(ended_at);
     view.host = None;

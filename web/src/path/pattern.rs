@@ -8,6 +8,8 @@ pub const OVERVIEW_JSON: &str = "/overview.json";
 pub const NODE: &str = "/nodes/{node}";
 /// A node's view struct.
 pub const NODE_JSON: &str = "/nodes/{node}/node.json";
+/// Where a node's keys are revoked.
+pub const NODE_REVOKE: &str = "/nodes/{node}/revoke";
 /// A GPU of a node; `{slot}` is its number there.
 pub const GPU: &str = "/nodes/{node}/gpus/{slot}";
 /// A GPU's view struct.

@@ -1,25 +1,30 @@
 //! One node: what it is, how agent and clock are, a week of hours, what happened.
 
 use axum::Json;
-use axum::extract::{Path, State};
-use axum::response::{Html, IntoResponse, Response};
+use axum::extract::{Path, Request, State};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use leasewatch_core::delivery::{NodeState, UnknownReason};
 use leasewatch_core::id::{GpuUuid, Hash, NodeId};
 use leasewatch_core::segment::{Event, EventKind};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::format::Datum;
+use leasewatch_web::names::Standing;
 use leasewatch_web::pages::node::{
     AgentHealth, ChainBegun, HostFacts, KeyStatement, NodeGpu, NodeView, render,
 };
 use leasewatch_web::path::{self, Route};
 
 use super::gpus::{self, NodeNow};
+use crate::enrollment;
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
+use crate::http::form::Fields;
 use crate::http::visit::Visit;
 use crate::store::chain::{self, StartRow};
 use crate::store::identity_statement::{self, StatementRow};
+use crate::store::user::Role;
 use crate::store::{Tx, event, segment, tenant};
 
 /// Events on the page.
@@ -63,6 +68,30 @@ pub(in crate::http) async fn json(
     }
 }
 
+pub(in crate::http) async fn revoke(
+    State(http): State<Http>,
+    Path(id): Path<String>,
+    visit: Visit,
+    asker: Asker,
+    request: Request,
+) -> Response {
+    let route = Route::Node(id.clone());
+    let answer = async {
+        Fields::read(request, &[]).await?;
+        let node: NodeId = id.parse().map_err(|_| Fault::NotFound)?;
+        let (tx, row) = asker.node(&http, node).await?;
+        tx.commit().await?;
+        if !asker.may(&row.tenant, Role::Admin) {
+            return Err(Fault::Forbidden);
+        }
+        let by = asker.row().map_or("a page", |user| user.name.as_str());
+        let now = http.clock.now();
+        enrollment::revoke(&http.db, &http.issuer.identity, (node, by), now).await?;
+        Ok(Redirect::to(&visit.at(route.clone()).here.href()).into_response())
+    };
+    answer.await.unwrap_or_else(|fault: Fault| fault.page(&visit.at(Route::Node(id.clone()))))
+}
+
 async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result<NodeView, Fault> {
     let id: NodeId = id.parse().map_err(|_| Fault::NotFound)?;
     let now = context.now;
@@ -84,9 +113,12 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
     let agent = agent(&mut tx, &node).await?;
     let statements = identity_statement::of_node(&mut tx, node.row.key).await?;
     tx.commit().await?;
+    let status = node.status(now);
+    let is_revoked = status.standing == Standing::Live(NodeState::Unknown(UnknownReason::Revoked));
     Ok(NodeView {
         name: node.name(),
-        status: node.status(now),
+        status,
+        may_revoke: !is_revoked && asker.may(&node.row.tenant, Role::Admin),
         tenant: (tenants > 1).then(|| node.row.tenant.to_string()),
         provider: node.row.provider.to_string(),
         enrolled_at: node.row.enrolled_at,
