@@ -30,7 +30,7 @@ pub enum JoinTokenCommand {
     /// `leasewatch-agent run --join-file FILE`.
     Create(Box<Create>),
     /// Lists tokens and who joined with them. The strings themselves are kept nowhere.
-    List(ServeFlags),
+    List(Box<ServeFlags>),
     /// Takes a token back: nobody joins with it any more, and whoever did stays.
     Revoke {
         /// Its number in the list.
@@ -70,7 +70,7 @@ pub struct Create {
 #[derive(Debug, Subcommand)]
 pub enum NodesCommand {
     /// Lists nodes.
-    List(ServeFlags),
+    List(Box<ServeFlags>),
     /// Accepts a node's keys no more. Open streams end within 5 seconds; what is recorded stays.
     /// The node can come back with a new key and a new token: `leasewatch-agent run --replaces`.
     Revoke {
@@ -104,7 +104,7 @@ pub async fn join_token(command: JoinTokenCommand) -> anyhow::Result<()> {
     match command {
         JoinTokenCommand::Create(create) => create.run().await,
         JoinTokenCommand::List(serve) => {
-            let options = ServeOptions::resolve(serve)?;
+            let options = ServeOptions::resolve(*serve)?;
             on_database(&options, async |db| print_tokens(&db).await).await
         }
         JoinTokenCommand::Revoke { number, tenant, serve } => {
@@ -121,7 +121,7 @@ pub async fn join_token(command: JoinTokenCommand) -> anyhow::Result<()> {
 pub async fn nodes(command: NodesCommand) -> anyhow::Result<()> {
     match command {
         NodesCommand::List(serve) => {
-            let options = ServeOptions::resolve(serve)?;
+            let options = ServeOptions::resolve(*serve)?;
             on_database(&options, async |db| print_nodes(&db).await).await
         }
         NodesCommand::Revoke { node, serve } => {
