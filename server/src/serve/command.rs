@@ -15,7 +15,7 @@ use crate::identity::{self, Identity, RECOVERY_FILE};
 #[derive(Debug, Subcommand)]
 pub enum IdentityCommand {
     /// Shows the public key, and how often it was passed on.
-    Show(ServeFlags),
+    Show(Box<ServeFlags>),
     /// Makes a new key and signs with the one before that it takes its place. Nodes follow by
     /// themselves, however long they were away. Restart the server afterwards: until then it goes
     /// on with the key before.
@@ -55,7 +55,7 @@ pub fn identity(command: IdentityCommand) -> anyhow::Result<()> {
 fn about_identity(command: IdentityCommand) -> anyhow::Result<String> {
     match command {
         IdentityCommand::Show(serve) => {
-            let options = ServeOptions::resolve(serve)?;
+            let options = ServeOptions::resolve(*serve)?;
             let identity = Identity::of_server(&options.data_dir)?;
             let recovery = identity.recovery().map(|key| Hash(key).to_string());
             let waits = options.data_dir.join(RECOVERY_FILE).exists();
