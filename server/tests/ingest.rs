@@ -26,6 +26,8 @@ mod gpu_page;
 mod handshake;
 #[path = "ingest/hours.rs"]
 mod hours;
+#[path = "ingest/inputs.rs"]
+mod inputs;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
 #[path = "ingest/refusal.rs"]
@@ -34,6 +36,8 @@ mod refusal;
 mod rig;
 #[path = "ingest/timescale.rs"]
 mod timescale;
+#[path = "ingest/versions.rs"]
+mod versions;
 #[path = "ingest/wal.rs"]
 mod wal;
 #[path = "ingest/wasm.rs"]

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
+#[path = "straight_line/attacks.rs"]
+mod attacks;
 #[path = "straight_line/first_user.rs"]
 mod first_user;
 #[path = "straight_line/fleet.rs"]
@@ -18,13 +20,21 @@ mod imports;
 mod joining;
 #[path = "straight_line/kills.rs"]
 mod kills;
+#[path = "straight_line/power_cut.rs"]
+mod power_cut;
 #[path = "support/process.rs"]
 mod process;
+#[path = "straight_line/promises.rs"]
+mod promises;
 #[path = "straight_line/recording.rs"]
 mod recording;
 #[path = "straight_line/replay.rs"]
 mod replay;
+#[path = "straight_line/returning.rs"]
+mod returning;
 #[path = "straight_line/round_trip.rs"]
 mod round_trip;
 #[path = "straight_line/secure.rs"]
 mod secure;
+#[path = "straight_line/wire_node.rs"]
+mod wire_node;

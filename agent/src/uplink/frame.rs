@@ -39,6 +39,14 @@ pub(super) fn live_frame(
     }
 }
 
+/// Whether NVML is there and each GPU has answered since the last tick but two: what a frame must
+/// never wait for, and what one that does would ask.
+pub(super) fn has_every_answer(snapshot: &LiveSnapshot) -> bool {
+    let since = snapshot.tick_boot_ms.map_or(0, |tick| tick - 3_000);
+    let has_answered = |gpu: &observation::LiveGpu| gpu.at_boot_ms.is_some_and(|at| at >= since);
+    snapshot.nvml_available && snapshot.gpus.iter().all(has_answered)
+}
+
 fn live_gpu(gpu: &observation::LiveGpu, known: &[KnownGpu], now_boot_ms: i64) -> LiveGpu {
     let is_old = gpu.at_boot_ms.is_none_or(|at| now_boot_ms.saturating_sub(at) > STALE_MS);
     let current = |reading: Reading| match reading {
