@@ -39,12 +39,11 @@ pub(super) fn live_frame(
     }
 }
 
-/// Whether NVML is there and each GPU has answered since the last tick but two: what a frame must
-/// never wait for, and what one that does would ask.
+/// Whether NVML is there and no GPU keeps a call waiting: what a frame must never wait for, and what
+/// one that does would ask.
 pub(super) fn has_every_answer(snapshot: &LiveSnapshot) -> bool {
-    let since = snapshot.tick_boot_ms.map_or(0, |tick| tick - 3_000);
-    let has_answered = |gpu: &observation::LiveGpu| gpu.at_boot_ms.is_some_and(|at| at >= since);
-    snapshot.nvml_available && snapshot.gpus.iter().all(has_answered)
+    let answers = |gpu: &observation::LiveGpu| gpu.stalled_since_boot_ms.is_none();
+    snapshot.nvml_available && snapshot.gpus.iter().all(answers)
 }
 
 fn live_gpu(gpu: &observation::LiveGpu, known: &[KnownGpu], now_boot_ms: i64) -> LiveGpu {

@@ -64,14 +64,14 @@ pub(crate) fn fill(state_dir: &Path, minutes: i64, now: Instant) {
 }
 
 fn gpu(number: u8, at_boot_ms: i64) -> GpuObservation {
-    let noise = (at_boot_ms / 1_000 * 7_919 + i64::from(number)) % 101;
-    let metrics = [Metric::MemoryUsed, Metric::PowerDraw, Metric::SmClock];
+    let noise = (at_boot_ms / 1_000 * 7_919 + i64::from(number)).rem_euclid(101);
+    let metrics = [Metric::MemoryUsed, Metric::MemoryBusy, Metric::SmClock];
     GpuObservation {
         uuid: GpuUuid::new(&format!("GPU-{number}")).unwrap(),
         bus_id: BusId::new(&format!("00000000:{number:02}:00.0")).unwrap(),
         partition: None,
         at_boot_ms,
-        readings: metrics.map(|metric| (metric, Reading::Number(1_000 + noise))).to_vec(),
+        readings: metrics.map(|metric| (metric, Reading::Number(noise))).to_vec(),
         track: TrackObservation {
             source: TrackSource::Poll,
             period_ms: 1_000,

@@ -58,13 +58,11 @@ fn a_state_directory_of_0_1_0_is_delivered_whole() {
     });
     child.kill().unwrap();
     child.wait().unwrap();
-    let heads = fs::read_to_string(fixture().join("heads.txt")).unwrap_or_else(|_| {
-        let text: String = seen.heads[..5].iter().map(|head| format!("{head}\n")).collect();
-        if std::env::var_os("LEASEWATCH_WRITE_FIXTURES").is_some() {
-            fs::write(fixture().join("heads.txt"), &text).unwrap();
-        }
-        text
-    });
+    let list = fixture().join("heads.txt");
+    if std::env::var_os("LEASEWATCH_WRITE_FIXTURES").is_some() && !list.exists() {
+        fs::write(&list, seen.heads[..5].join("\n") + "\n").unwrap();
+    }
+    let heads = fs::read_to_string(list).unwrap();
     let heads: Vec<&str> = heads.lines().collect();
     assert_eq!(seen.heads[..heads.len()], heads, "each once, in its order, as it was sealed");
     assert_eq!(heads.len(), 5);

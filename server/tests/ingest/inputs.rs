@@ -1,10 +1,11 @@
-//! What else can come in: times that no clock shows, statements nested without end, a thousand
+//! What else can come in: times that no clock shows, statements nested without end, hundreds of
 //! repeats, a client that never reads, another protocol on the same path.
 
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::Request;
+use http_body_util::BodyExt as _;
 use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::segment::{Block, HostBlock};
 use leasewatch_proto::v1::agent_message::Kind;
@@ -88,13 +89,13 @@ async fn a_head_that_is_nested_or_named_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_thousand_repeats_are_acknowledged_and_stored_once() {
+async fn two_hundred_repeats_are_acknowledged_and_stored_once() {
     let rig = Rig::new().await;
     let mut agent = Agent::new(3, NOW);
     let mut client = rig.join(&agent).await.unwrap();
     let sealed = rig.seal(&mut agent);
     assert_eq!(client.ack(sealed.clone()).await, (1, false));
-    for _ in 0..1_000 {
+    for _ in 0..200 {
         assert_eq!(client.ack(sealed.clone()).await, (1, false));
     }
     assert_eq!(rig.heads(agent.id()).await.len(), 1);
@@ -153,10 +154,13 @@ async fn plain_http_on_the_agents_path_gets_an_answer_and_no_stream() {
             .body(Body::empty()),
     ] {
         let answer = grpc::routes(rig.state.clone()).oneshot(request.unwrap()).await.unwrap();
-        let grpc_status =
-            answer.headers().get("grpc-status").map(|value| value.as_bytes().to_vec());
-        let is_refused = !answer.status().is_success() || grpc_status.is_some_and(|s| s != b"0");
-        assert!(is_refused, "{answer:?}");
+        let (head, body) = answer.into_parts();
+        let body = body.collect().await.unwrap();
+        let trailers = body.trailers().cloned().unwrap_or_default();
+        // Where there is no body, the headers are the trailers.
+        let status = trailers.get("grpc-status").or(head.headers.get("grpc-status")).cloned();
+        let is_refused = !head.status.is_success() || status.is_some_and(|status| status != "0");
+        assert!(is_refused, "{head:?} {trailers:?}");
     }
     assert_eq!(rig.count("select count(*) from session").await, 0);
 }

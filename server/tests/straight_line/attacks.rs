@@ -16,9 +16,9 @@ use crate::process::{RunningServer, data_dir};
 use crate::wire_node::{Broken, Until, WireNode};
 use http2::Http2;
 
-/// What the server may have resident at any time. It has about a third of that when nobody is
-/// hostile; this is the unoptimised program.
-const MEMORY_MAX_KIB: u64 = 256 * 1_024;
+/// What the server may have resident at any time. Measured: 38 MiB after eight of the attacks, 71
+/// after a thousand pages that are read byte by byte; this is the unoptimised program.
+const MEMORY_MAX_KIB: u64 = 128 * 1_024;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Connections that stay open until the attack has been looked at.
@@ -136,7 +136,7 @@ fn messages_over_the_limit(address: &str) -> Held {
         client.send_message(1, 0, 64 << 20, 64 << 20);
         Box::new(client) as Box<dyn Send>
     };
-    (0..5).map(bomb).collect()
+    (0..2).map(bomb).collect()
 }
 
 fn lengths_without_content(address: &str) -> Held {
@@ -193,12 +193,12 @@ fn pings(address: &str) -> Held {
 fn slow_readers(address: &str) -> Held {
     let slow = |_| {
         let mut client = Http2::connect(address, Some(1));
-        for stream in (1..100).step_by(2) {
+        for stream in (1..40).step_by(2) {
             client.get(stream, "/?lang=en");
         }
         Box::new(client) as Box<dyn Send>
     };
-    (0..20).map(slow).collect()
+    (0..10).map(slow).collect()
 }
 
 fn silent_connections(address: &str) -> Held {
