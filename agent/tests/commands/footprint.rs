@@ -50,8 +50,9 @@ pub(crate) fn fill(state_dir: &Path, minutes: i64, now: Instant) {
         digest: None,
     };
     let journal = Journal::new(writer, epoch, state);
+    let full_minute = now.boot_ms - now.wall.0.rem_euclid(MINUTE_MS);
     for minute in -minutes..0 {
-        let begin = now.boot_ms + minute * MINUTE_MS;
+        let begin = full_minute + minute * MINUTE_MS;
         let mut gathering = Gathering::new(anchor, begin);
         for second in 1..=20 {
             for number in 1..=2 {

@@ -63,7 +63,8 @@ fn said_by_server() -> Vec<ServerMessage> {
 fn what_a_server_of_0_1_0_said_is_read_as_it_was_meant() {
     let file = path("server-0.1.0.bin");
     if std::env::var_os("LEASEWATCH_WRITE_FIXTURES").is_some() && !file.exists() {
-        let bytes = said_by_server().iter().flat_map(Message::encode_length_delimited_to_vec);
+        let said = said_by_server();
+        let bytes = said.iter().flat_map(Message::encode_length_delimited_to_vec);
         std::fs::write(&file, bytes.collect::<Vec<u8>>()).unwrap();
     }
     let messages: Vec<ServerMessage> = read("server-0.1.0.bin");

@@ -162,5 +162,5 @@ async fn plain_http_on_the_agents_path_gets_an_answer_and_no_stream() {
         let is_refused = !head.status.is_success() || status.is_some_and(|status| status != "0");
         assert!(is_refused, "{head:?} {trailers:?}");
     }
-    assert_eq!(rig.count("select count(*) from session").await, 0);
+    assert_eq!(rig.count("select count(*) from node_session").await, 0);
 }

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::try_join_all;
 use leasewatch_core::id::SlotNo;
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_server::embedded_postgres::EmbeddedPostgres;
@@ -97,7 +98,7 @@ async fn deliver_and_kill(
     let (tell, told) = watch::channel(false);
     let (mut acked, goal) = (nodes[0].acked.subscribe(), nodes[0].acked() + 1 + dice.below(6));
     let url = server.url();
-    let delivering = join_all(nodes.iter_mut().map(|node| async {
+    let mut delivering = pin!(try_join_all(nodes.iter_mut().map(|node| async {
         let until = Until::Told(told.clone());
         // A stream that ends before the kill is opened again, as agents do.
         while !*told.borrow() {
@@ -105,7 +106,7 @@ async fn deliver_and_kill(
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Ok(())
-    }));
+    })));
     let killing = async {
         let reached = acked.wait_for(|acked| *acked >= goal);
         let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
@@ -113,10 +114,15 @@ async fn deliver_and_kill(
         tokio::time::sleep(Duration::from_millis(dice.below(60))).await;
         kill(victim, server);
         tell.send_replace(true);
-        reached.map_err(|_| "nothing was acknowledged within a minute".to_owned()).map(|_| ())
+        reached.map(|_| ())
     };
-    let (delivered, killed): (Vec<Result<(), Broken>>, _) = tokio::join!(delivering, killing);
-    delivered.into_iter().chain([killed]).find_map(Result::err)
+    let killed = tokio::select! {
+        delivered = &mut delivering => return delivered.err(),
+        killed = killing => killed,
+    };
+    let delivered: Result<Vec<()>, Broken> = delivering.await;
+    let is_idle = killed.is_err().then(|| "nothing was acknowledged within a minute".to_owned());
+    delivered.err().or(is_idle)
 }
 
 fn kill(victim: Victim, server: &RunningServer) {

@@ -104,7 +104,6 @@ async fn cut_while_delivering(
     (node, server): (&mut WireNode, &RunningServer),
     dice: &mut Dice,
 ) -> Result<(PathBuf, u64), Broken> {
-    let (tell, told) = watch::channel(false);
     let mut acked = node.acked.subscribe();
     let goal = node.acked() + 10 + dice.below(20);
     let url = server.url();
@@ -112,16 +111,28 @@ async fn cut_while_delivering(
         let _ = acked.wait_for(|acked| *acked >= goal).await;
         tokio::time::sleep(Duration::from_millis(dice.below(100))).await;
         let before = *acked.borrow();
-        let cut = tokio::task::block_in_place(|| disk.cut());
-        tell.send_replace(true);
-        (cut, before)
+        let cut = tokio::task::spawn_blocking({
+            let disk = disk.clone();
+            move || disk.cut()
+        });
+        (cut.await.unwrap(), before)
     };
-    let until = Until::Told(told);
-    let (delivered, cut) = tokio::join!(node.deliver(&url, &until), cutting);
-    delivered.map(|()| cut)
+    let (_tell, told) = watch::channel(false);
+    let delivering = async {
+        loop {
+            // A stream that ends is opened again, as agents do.
+            node.deliver(&url, &Until::Told(told.clone())).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::select! {
+        broken = delivering => broken,
+        cut = cutting => Ok(cut),
+    }
 }
 
 /// A disk that can be copied in an instant.
+#[derive(Clone)]
 struct CutDisk {
     /// Where the btrfs is.
     below: PathBuf,
