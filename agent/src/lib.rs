@@ -11,6 +11,7 @@ pub mod enrollment;
 pub mod identity;
 pub mod observation;
 pub mod recorder;
+mod sabotage;
 pub mod sampler;
 pub mod source;
 pub mod spool;

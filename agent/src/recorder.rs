@@ -86,7 +86,6 @@ impl Recorder {
         if let Some(content) = self.gathering.close(watermark_boot_ms, self.anchor) {
             self.seal(&content, old);
         }
-        self.journal.forget_clock_estimate();
         tracing::warn!(by_ms, "the wall clock stepped");
         self.gathering.on_observation(Observation::Event(EventObservation {
             at_boot_ms: now.boot_ms.max(watermark_boot_ms.saturating_add(1)),

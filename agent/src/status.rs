@@ -108,7 +108,7 @@ impl Told {
 
     fn now(&self) -> StatusFile {
         let journal = &self.shared.journal;
-        let estimate = journal.clock_estimate(clock::boot_ms());
+        let estimate = journal.clock_estimate(clock::Instant::now());
         let live = self.shared.live.get().map(|live| live.snapshot());
         let enrolled = journal.enrolled();
         let (waiting_segments, waiting_bytes) =

@@ -32,6 +32,7 @@ use crate::enrollment::Servers;
 use crate::identity::StateDir;
 use crate::observation::LiveState;
 use crate::recorder::Journal;
+use crate::sabotage;
 
 /// How often live frames go out until the server asks for another pace.
 const LIVE_MS: u32 = 5_000;
@@ -184,6 +185,9 @@ impl Uplink {
                 let sealed = journal.with_spool(|spool| spool.segment(sequence));
                 match sealed {
                     Some(sealed) => {
+                        if sabotage::is("keeps_what_it_sent") {
+                            std::mem::forget(sealed.clone());
+                        }
                         self.link.send(Up::Segment(SegmentParts::from(&sealed).into_wire()));
                     }
                     // Not readable any more: what became of it stands in its place.
@@ -322,7 +326,7 @@ impl Uplink {
             Down::TimeProbe(probe) => self.link.send(handshake::time_echo(&probe)),
             Down::TimeEstimate(wire) => {
                 if let Some(estimate) = estimate_from_wire(&wire) {
-                    journal.set_clock_estimate(estimate, clock::boot_ms());
+                    journal.set_clock_estimate(estimate, clock::Instant::now());
                 }
             }
             Down::LivePace(wire) => match LivePace::from_wire(&wire) {
@@ -336,7 +340,11 @@ impl Uplink {
         let Some(live) = self.shared.live.get() else { return };
         let journal = &self.shared.journal;
         let backlog = journal.with_spool(|spool| spool.segments());
-        let frame = frame::live_frame(&live.snapshot(), &journal.known_gpus(), backlog);
+        let snapshot = live.snapshot();
+        if sabotage::is("live_waits_for_nvml") && !frame::has_every_answer(&snapshot) {
+            return;
+        }
+        let frame = frame::live_frame(&snapshot, &journal.known_gpus(), backlog);
         self.link.send(Up::Live(frame.to_wire()));
     }
 }

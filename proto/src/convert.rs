@@ -7,6 +7,8 @@
 mod durable;
 mod live;
 mod proof;
+#[cfg(test)]
+mod recorded;
 mod session;
 
 use leasewatch_core::id::{IdError, Sequence, Slug};

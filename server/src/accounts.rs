@@ -68,7 +68,7 @@ pub enum TokensCommand {
         serve: Box<ServeFlags>,
     },
     /// Prints the tokens that are good, without their secrets.
-    List(ServeFlags),
+    List(Box<ServeFlags>),
     /// Makes a token worthless.
     Revoke {
         /// Its number in the list.
@@ -146,7 +146,7 @@ pub async fn tokens(command: TokensCommand) -> anyhow::Result<String> {
             at.close(result).await
         }
         TokensCommand::List(flags) => {
-            let at = Opened::with(flags).await?;
+            let at = Opened::with(*flags).await?;
             let result = list_tokens(&at).await;
             at.close(result).await
         }

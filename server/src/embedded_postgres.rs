@@ -131,7 +131,7 @@ impl EmbeddedPostgres {
     pub async fn start(options: Options) -> Result<Self, EmbeddedError> {
         let account = Account::for_postgres()?;
         let cluster = Cluster::lock(&options.base_dir, account)?;
-        left_behind::stop(&cluster.data_dir()).await?;
+        left_behind::stop(&cluster.data_dir(), &cluster.socket_dir()).await?;
         let given = options.bin_dir.as_deref();
         let binaries = match cluster.major()? {
             Some(major) => Binaries::find_major(given, &options.base_dir, major, &cluster)?,

@@ -35,6 +35,7 @@ use tonic::server::NamedService as _;
 use crate::clock::Clock;
 use crate::identity::Identity;
 use crate::live::Live;
+use crate::sabotage;
 use crate::store::Db;
 use crate::store::chain::ChainRow;
 
@@ -142,8 +143,9 @@ impl GrpcState {
 /// The service with its message bound.
 #[must_use]
 pub fn service(state: GrpcState) -> TelemetryServer<TelemetryService> {
+    let bytes_max = if sabotage::is("unbounded_messages") { usize::MAX } else { MESSAGE_BYTES_MAX };
     TelemetryServer::new(TelemetryService::new(state))
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_decoding_message_size(bytes_max)
         .max_encoding_message_size(MESSAGE_BYTES_MAX)
 }
 

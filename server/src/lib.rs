@@ -18,6 +18,7 @@ pub mod intake;
 pub mod jobs;
 pub mod live;
 pub mod password;
+mod sabotage;
 pub mod secret;
 pub mod serve;
 pub mod store;

@@ -34,6 +34,7 @@ use crate::installer::Installers;
 use crate::intake::Intake;
 use crate::jobs::Jobs;
 use crate::live::Live;
+use crate::sabotage;
 use crate::store::{self, Db, Durability, Scope};
 
 use certificate::Certificate;
@@ -75,7 +76,7 @@ pub async fn open_database(options: &ServeOptions) -> anyhow::Result<OpenDatabas
 
 async fn open_own(data_dir: &Path, bin_dir: Option<PathBuf>) -> anyhow::Result<OpenDatabase> {
     let helper = std::env::current_exe().context("this program's own path is not known")?;
-    let durability = Durability::Durable;
+    let durability = durability();
     let options = Options { base_dir: data_dir.to_owned(), bin_dir, helper, durability };
     let own = EmbeddedPostgres::start(options).await?;
     let admin = own.url(SUPERUSER, DATABASE);
@@ -83,6 +84,11 @@ async fn open_own(data_dir: &Path, bin_dir: Option<PathBuf>) -> anyhow::Result<O
     store::migrate(&admin).await.context("the migrations failed")?;
     let db = Db::connect(&own.url(LOGIN, DATABASE), POOL_CONNECTIONS).await?;
     Ok(OpenDatabase { db, own: Some(own) })
+}
+
+/// What is acknowledged survives a power cut.
+fn durability() -> Durability {
+    if sabotage::is("fsync_off") { Durability::Throwaway } else { Durability::Durable }
 }
 
 impl OpenDatabase {
@@ -121,7 +127,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     })?;
     let address = listener.local_addr()?;
     let database = open_database(&options).await?;
-    store::preflight(&database.db, Durability::Durable).await?;
+    store::preflight(&database.db, durability()).await?;
     if let Err(refused) = greet(&database.db, &options, address).await {
         // Commands that come next find no database that is about to end.
         database.close().await?;

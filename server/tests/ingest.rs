@@ -16,6 +16,8 @@ mod agent;
 mod beginning;
 #[path = "ingest/cancelled.rs"]
 mod cancelled;
+#[path = "ingest/clock_steps.rs"]
+mod clock_steps;
 #[path = "ingest/delivery.rs"]
 mod delivery;
 #[path = "ingest/enrollment.rs"]
@@ -26,6 +28,8 @@ mod gpu_page;
 mod handshake;
 #[path = "ingest/hours.rs"]
 mod hours;
+#[path = "ingest/inputs.rs"]
+mod inputs;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
 #[path = "ingest/refusal.rs"]
@@ -34,6 +38,8 @@ mod refusal;
 mod rig;
 #[path = "ingest/timescale.rs"]
 mod timescale;
+#[path = "ingest/versions.rs"]
+mod versions;
 #[path = "ingest/wal.rs"]
 mod wal;
 #[path = "ingest/wasm.rs"]

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
+#[path = "straight_line/attacks.rs"]
+mod attacks;
 #[path = "straight_line/behind_nginx.rs"]
 mod behind_nginx;
 #[path = "straight_line/deployed.rs"]
@@ -24,12 +26,18 @@ mod installing;
 mod joining;
 #[path = "straight_line/kills.rs"]
 mod kills;
+#[path = "straight_line/power_cut.rs"]
+mod power_cut;
 #[path = "support/process.rs"]
 mod process;
+#[path = "straight_line/promises.rs"]
+mod promises;
 #[path = "straight_line/recording.rs"]
 mod recording;
 #[path = "straight_line/replay.rs"]
 mod replay;
+#[path = "straight_line/returning.rs"]
+mod returning;
 #[path = "straight_line/rotation.rs"]
 mod rotation;
 #[path = "straight_line/round_trip.rs"]
@@ -38,3 +46,5 @@ mod round_trip;
 mod secure;
 #[path = "straight_line/through_proxy.rs"]
 mod through_proxy;
+#[path = "straight_line/wire_node.rs"]
+mod wire_node;

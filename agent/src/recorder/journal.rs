@@ -55,7 +55,7 @@ struct Inner {
     state: State,
     spool: Spool,
     /// Server time minus node time, and when (boot ms) it was measured.
-    clock: Option<(ClockEstimate, i64)>,
+    clock: Option<ToldClock>,
     evicted: u64,
     /// The state says something that its file does not.
     is_unsaved: bool,
@@ -202,8 +202,7 @@ impl Journal {
             inner.state.enrolled.clone().ok_or(JournalError::NotEnrolled)?;
         let end = inner.spool.end();
         let ended = content.ended(anchor);
-        let age = |since: i64| ended.boot_ms.saturating_sub(since);
-        let estimate = inner.clock.map(|(estimate, since)| aged(estimate, age(since)));
+        let estimate = inner.clock.map(|told| told.of(anchor, ended.boot_ms));
         Ok(HeadDraft {
             tenant,
             node,
@@ -284,27 +283,21 @@ impl Journal {
         is_first
     }
 
-    /// Notes how far the server's clock is away.
-    pub fn set_clock_estimate(&self, estimate: ClockEstimate, at_boot_ms: i64) {
-        self.lock().clock = Some((estimate, at_boot_ms));
+    /// Notes how far the server's clock is away, which was learned `at`.
+    pub fn set_clock_estimate(&self, estimate: ClockEstimate, at: Instant) {
+        self.lock().clock = Some(ToldClock { estimate, at });
     }
 
     /// How far the server's clock is away, with the bound that the time since has left of it.
     #[must_use]
-    pub fn clock_estimate(&self, now_boot_ms: i64) -> Option<ClockEstimate> {
-        let (estimate, since) = self.lock().clock?;
-        Some(aged(estimate, now_boot_ms.saturating_sub(since)))
+    pub fn clock_estimate(&self, now: Instant) -> Option<ClockEstimate> {
+        self.lock().clock.map(|told| told.of(Anchor::at(now), now.boot_ms))
     }
 
     /// Bounds of the spool.
     #[must_use]
     pub fn quota(&self) -> Quota {
         self.writer.quota
-    }
-
-    /// The wall clock stepped: what was measured before says nothing now.
-    pub fn forget_clock_estimate(&self) {
-        self.lock().clock = None;
     }
 
     /// Gives the chain up for a new one. What the old one still owes is declared at the beginning
@@ -328,9 +321,11 @@ impl Journal {
     pub fn sign_chain_start(&self) -> (Vec<u8>, [u8; 64]) {
         let mut inner = self.lock();
         let at = inner.state.beginning.at.unwrap_or_else(|| {
-            let offset_ms = inner.clock.map_or(0, |(estimate, _)| estimate.offset_ms);
+            let now = Instant::now();
+            let told = inner.clock.map(|told| told.of(Anchor::at(now), now.boot_ms));
+            let offset_ms = told.map_or(0, |estimate| estimate.offset_ms);
             let is_wrong = offset_ms.unsigned_abs() > CLOCK_WRONG_MS;
-            clock::wall().plus_ms(if is_wrong { offset_ms } else { 0 })
+            now.wall.plus_ms(if is_wrong { offset_ms } else { 0 })
         });
         if inner.state.beginning.at != Some(at) {
             inner.state.beginning.at = Some(at);
@@ -375,8 +370,24 @@ fn report_unsaved(error: &IdentityError) {
     tracing::error!(error = %error, "the end of the chain could not be written");
 }
 
-/// The bound grows with the time since the measurement.
-fn aged(estimate: ClockEstimate, age_ms: i64) -> ClockEstimate {
-    let drift = age_ms.max(0) / DRIFT_MS_IN;
-    ClockEstimate { bound_ms: estimate.bound_ms.saturating_add(drift), ..estimate }
+/// What the server knew of this node's clock, and when it came.
+#[derive(Debug, Clone, Copy)]
+struct ToldClock {
+    estimate: ClockEstimate,
+    at: Instant,
+}
+
+impl ToldClock {
+    /// The same of the times that are counted from an anchor. By the boot clock, which both share:
+    /// a wall clock that was set since, or before and not noticed yet, makes no difference. The
+    /// bound grows with the time since.
+    fn of(self, anchor: Anchor, now_boot_ms: i64) -> ClockEstimate {
+        let Self { estimate: ClockEstimate { offset_ms, bound_ms }, at } = self;
+        let ahead_ms = at.wall.since(anchor.wall_of(at.boot_ms));
+        let drift_ms = now_boot_ms.saturating_sub(at.boot_ms).max(0) / DRIFT_MS_IN;
+        ClockEstimate {
+            offset_ms: offset_ms.saturating_add(ahead_ms),
+            bound_ms: bound_ms.saturating_add(drift_ms),
+        }
+    }
 }

@@ -1,4 +1,4 @@
-use leasewatch_core::delivery::ClockEstimate;
+use leasewatch_core::delivery::{ClockEstimate, SpoolIndex as _};
 use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason, OpenSegment, open};
 use leasewatch_core::evidence::statement::{StatementKind, verify};
 use leasewatch_core::id::{ChainId, Sequence};
@@ -185,9 +185,25 @@ fn the_start_of_a_chain_is_signed_once_and_not_by_a_clock_that_is_wrong() {
     // A restart, and another opinion of the clock, change nothing about what was signed.
     let again = enrolled(&dir);
     let off = ClockEstimate { offset_ms: 3_600_000, bound_ms: 5 };
-    again.set_clock_estimate(off, 0);
+    again.set_clock_estimate(off, Instant::now());
     assert_eq!(again.sign_chain_start(), (statement, signature));
     again.redate_chain_start();
     let redated = ChainStart::from_statement(&again.sign_chain_start().0).unwrap();
     assert!(redated.at.since(start.at) >= 3_600_000, "{} {}", redated.at, start.at);
+}
+
+/// The server asks each 15 seconds; what is sealed between a step and the next answer must not pass
+/// as right.
+#[test]
+fn what_is_known_of_the_clock_is_kept_over_a_step_of_it() {
+    let known = ClockEstimate { offset_ms: 40, bound_ms: 5 };
+    for by_ms in [-3_600_000, 7_000, 315_360_000_000] {
+        let temp = tempfile::tempdir().unwrap();
+        let journal = Arc::new(enrolled(&StateDir::open(temp.path()).unwrap()));
+        journal.set_clock_estimate(known, START);
+        record(&journal, 30, by_ms);
+        let offset = |sequence| opened(&journal, sequence).head.clock.offset_ms;
+        let last = journal.with_spool(|spool| spool.newest().0);
+        assert_eq!((offset(1), offset(last)), (Some(40), Some(40 - by_ms)));
+    }
 }

@@ -39,6 +39,13 @@ pub(super) fn live_frame(
     }
 }
 
+/// Whether NVML is there and no GPU keeps a call waiting: what a frame must never wait for, and what
+/// one that does would ask.
+pub(super) fn has_every_answer(snapshot: &LiveSnapshot) -> bool {
+    let answers = |gpu: &observation::LiveGpu| gpu.stalled_since_boot_ms.is_none();
+    snapshot.nvml_available && snapshot.gpus.iter().all(answers)
+}
+
 fn live_gpu(gpu: &observation::LiveGpu, known: &[KnownGpu], now_boot_ms: i64) -> LiveGpu {
     let is_old = gpu.at_boot_ms.is_none_or(|at| now_boot_ms.saturating_sub(at) > STALE_MS);
     let current = |reading: Reading| match reading {

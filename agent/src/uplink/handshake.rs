@@ -172,7 +172,7 @@ impl Uplink {
             );
         }
         if let Some(estimate) = offset(self.proof_sent_ms, welcome.server_time.0) {
-            journal.set_clock_estimate(estimate, clock::boot_ms());
+            journal.set_clock_estimate(estimate, clock::Instant::now());
         }
         journal.on_welcome(welcome.node, welcome.tenant.clone(), welcome.cadence_ms);
         self.live = pace(welcome.live_interval_ms);

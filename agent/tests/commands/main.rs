@@ -8,6 +8,10 @@
 mod check;
 mod doctor;
 mod exec;
+mod footprint;
+mod live_lane;
 mod once;
 mod rig;
+mod sink;
 mod status;
+mod versions;

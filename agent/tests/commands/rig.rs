@@ -85,7 +85,12 @@ impl Rig {
 
     /// The program with these words; no variable of whoever runs the tests reaches it.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_leasewatch-agent"));
+        self.command_of(Path::new(env!("CARGO_BIN_EXE_leasewatch-agent")), words)
+    }
+
+    /// The same with another program.
+    pub(crate) fn command_of(&self, program: &Path, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
         let library = nvidia_ml_sim::library_path().expect("cargo builds it beside this test");
         command
             .args(words)
@@ -110,6 +115,14 @@ impl Rig {
             .map(str::to_owned)
             .to_vec()
     }
+}
+
+/// The program that was built to break promises; `scripts/sabotage` puts it beside the others.
+pub(crate) fn sabotaged() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_leasewatch-agent")).parent().unwrap();
+    let program = folder.join("sabotage/leasewatch-agent");
+    assert!(program.exists(), "{} is not built: run scripts/sabotage", program.display());
+    program
 }
 
 /// Looks again until there is something.

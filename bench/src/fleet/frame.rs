@@ -52,3 +52,53 @@ fn live_gpu((node, gpu): (u64, usize), sample: &Sample) -> anyhow::Result<LiveGp
         lost: false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use leasewatch_core::segment::Origin;
+    use leasewatch_proto::convert::SegmentParts;
+    use leasewatch_proto::v1::AgentMessage;
+    use leasewatch_proto::v1::agent_message::Kind;
+    use prost::Message as _;
+
+    use super::*;
+    use crate::data::SimulatedNode;
+    use crate::node::BenchNode;
+
+    const NODES: u64 = 20;
+    const MINUTES: i64 = 6;
+    const START_MS: i64 = 1_785_556_800_000;
+    /// Measured: 12,879,360.
+    const SEGMENTS_MAX: usize = 13_500_000;
+    /// Measured: 19,958,400.
+    const FRAMES_MAX: usize = 20_900_000;
+
+    /// Bytes of the segments and of the live frames of a node with 8 GPUs in a day, at a segment
+    /// each minute and a frame each 5 s.
+    fn bytes_of_a_day() -> (usize, usize) {
+        let (mut segments, mut frames) = (0, 0);
+        let bytes = |kind| AgentMessage { kind: Some(kind) }.encoded_len();
+        for number in 0..NODES {
+            let mut node = BenchNode::new(number, 8, Origin::Simulated);
+            let mut samples = SimulatedNode::new(number, 8);
+            for minute in 0..MINUTES {
+                let made = samples.seconds(START_MS + minute * 60_000, 60);
+                let sealed = node.seal(&node.blocks(&made, false).unwrap()).unwrap();
+                segments += bytes(Kind::Segment(SegmentParts::from(&sealed).into_wire()));
+                let at = Timestamp(START_MS + minute * 60_000);
+                frames += bytes(Kind::Live(live_frame((number, at), &made, 0).unwrap().to_wire()));
+            }
+        }
+        let minutes = usize::try_from(NODES).unwrap() * usize::try_from(MINUTES).unwrap();
+        (segments / minutes * 1_440, frames / minutes * 17_280)
+    }
+
+    /// What docs/PERFORMANCE.md says, and a twentieth more.
+    #[test]
+    fn a_day_of_a_node_takes_no_more_on_the_wire_than_is_written_down() {
+        let (segments, frames) = bytes_of_a_day();
+        eprintln!("{segments} bytes of segments, {frames} of live frames");
+        assert!(segments <= SEGMENTS_MAX, "{segments}");
+        assert!(frames <= FRAMES_MAX, "{frames}");
+    }
+}

@@ -32,6 +32,35 @@ mod tests {
         }
     }
 
+    /// Of two hundred agents that lose their server at one instant, the most that try again within
+    /// one second, over their first six attempts.
+    fn most_within_a_second(mut random: impl FnMut() -> u64) -> usize {
+        let mut attempts = std::collections::BTreeMap::<u64, usize>::new();
+        for _ in 0..200 {
+            let mut at = 0;
+            for failures in 1..=6 {
+                at += backoff_ms(failures, random());
+                *attempts.entry(at / 1_000).or_default() += 1;
+            }
+        }
+        attempts.into_values().max().unwrap_or(0)
+    }
+
+    #[test]
+    fn a_fleet_does_not_come_back_at_one_instant() {
+        let mut state = 1_u64;
+        let dice = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            state >> 20
+        };
+        let most = most_within_a_second(dice);
+        // A third of them can be back after the shortest waits, between one second and four.
+        assert!(most <= 90, "{most} at once");
+        assert_eq!(most_within_a_second(|| 0), 200, "without jitter it would");
+    }
+
     #[test]
     fn the_ceiling_doubles_to_a_minute() {
         let longest = |failures| (0..200_000).map(|random| backoff_ms(failures, random)).max();

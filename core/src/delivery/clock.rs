@@ -47,6 +47,14 @@ pub struct ClockEstimate {
     pub bound_ms: i64,
 }
 
+impl ClockEstimate {
+    /// Whether no offset lies within the bounds of both.
+    fn contradicts(&self, other: &Self) -> bool {
+        let apart = self.offset_ms.saturating_sub(other.offset_ms).saturating_abs();
+        apart > self.bound_ms.saturating_add(other.bound_ms)
+    }
+}
+
 /// Keeps the last eight exchanges and believes the one with the least delay: its bound is the
 /// tightest, and queues in the network only ever add delay.
 #[derive(Debug, Clone, Default)]
@@ -61,6 +69,11 @@ impl ClockFilter {
     /// Takes one exchange in; one whose numbers contradict each other is ignored.
     pub fn on_exchange(&mut self, exchange: &TimeExchange) {
         let Some(estimate) = exchange.estimate() else { return };
+        // Both cannot hold: a clock was set, or runs away. What was measured before says nothing of
+        // now, however little its delay was.
+        if self.recent.iter().any(|kept| kept.contradicts(&estimate)) {
+            self.recent.clear();
+        }
         if self.recent.len() == Self::KEPT {
             self.recent.pop_front();
         }
@@ -114,6 +127,15 @@ mod tests {
             filter.on_exchange(&exchange(-60, 100, 100, 0));
         }
         assert_eq!(filter.estimate(), Some(ClockEstimate { offset_ms: 60, bound_ms: 101 }));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_known_with_the_next_exchange() {
+        let mut filter = ClockFilter::default();
+        filter.on_exchange(&exchange(0, 1, 1, 0));
+        filter.on_exchange(&exchange(3_600_000, 300, 300, 0));
+        let set = ClockEstimate { offset_ms: -3_600_000, bound_ms: 301 };
+        assert_eq!(filter.estimate(), Some(set));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The laws of metering on random histories, against an independent painter.
 
 mod causes;
+mod clocks;
 mod history;
 mod minutes;
 mod reported;

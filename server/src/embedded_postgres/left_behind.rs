@@ -12,21 +12,28 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::EmbeddedError;
+use super::cluster::SOCKET_NAME;
 
 const POLL: Duration = Duration::from_millis(20);
 /// Fast shutdown writes a checkpoint; on a slow disk with a lot of dirty pages that takes a while.
 const FAST_POLLS: u32 = 3_000;
 const IMMEDIATE_POLLS: u32 = 500;
 
-/// Returns when no postmaster works on `data_dir`.
-pub(super) async fn stop(data_dir: &Path) -> Result<(), EmbeddedError> {
-    let Some(pid) = recorded_pid(data_dir) else {
-        return Ok(());
-    };
-    if !is_postmaster_of(pid, data_dir) {
-        // The number was given to another program since. PostgreSQL would take it for its own.
-        return remove_pid_file(data_dir);
+/// Returns when no postmaster works on `data_dir`, and nothing says that one does.
+pub(super) async fn stop(data_dir: &Path, socket_dir: &Path) -> Result<(), EmbeddedError> {
+    if let Some(pid) = recorded_pid(data_dir) {
+        if is_postmaster_of(pid, data_dir) {
+            end(pid, data_dir).await?;
+        } else {
+            // The number was given to another program since, or the dead process was never waited
+            // for. PostgreSQL would take it for one of its own that runs.
+            remove(&data_dir.join("postmaster.pid"))?;
+        }
     }
+    remove(&socket_dir.join(format!("{SOCKET_NAME}.lock")))
+}
+
+async fn end(pid: Pid, data_dir: &Path) -> Result<(), EmbeddedError> {
     tracing::warn!(pid = pid.as_raw_pid(), "stopping a PostgreSQL that was left behind");
     for (signal, polls) in [(Signal::INT, FAST_POLLS), (Signal::QUIT, IMMEDIATE_POLLS)] {
         // Gone between the look and the signal is what is wanted.
@@ -61,10 +68,10 @@ fn is_postmaster_of(pid: Pid, data_dir: &Path) -> bool {
     in_data_dir && is_postgres
 }
 
-fn remove_pid_file(data_dir: &Path) -> Result<(), EmbeddedError> {
-    match fs::remove_file(data_dir.join("postmaster.pid")) {
+fn remove(stale: &Path) -> Result<(), EmbeddedError> {
+    match fs::remove_file(stale) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(EmbeddedError::io("remove a stale postmaster.pid")(error))
+            Err(EmbeddedError::io(format!("remove a stale {}", stale.display()))(error))
         }
         _ => Ok(()),
     }

@@ -11,6 +11,7 @@ use leasewatch_core::id::KeyId;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::GrpcState;
+use crate::sabotage;
 use crate::store::{Scope, StoreError, node_key};
 
 /// The promise is five seconds from the revocation to the end of the stream.
@@ -20,6 +21,9 @@ const LATELY_MS: i64 = 3_600_000;
 
 /// Looks for revoked keys for as long as the runtime lives.
 pub fn spawn_revocations(state: GrpcState) {
+    if sabotage::is("revocation_ignored") {
+        return;
+    }
     tokio::spawn(async move {
         let mut told = HashSet::new();
         let mut look = interval(LOOK_EVERY);

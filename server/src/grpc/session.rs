@@ -23,6 +23,7 @@ use super::outbox::busy;
 use super::testimony::Testimony;
 use super::{GrpcState, introduction, stored_chain};
 use crate::live::Introduction;
+use crate::sabotage;
 use crate::store::chain;
 use crate::store::enrollment::{self, Redemption, TokenRefused};
 use crate::store::node::{self, NewNode, NodeRow};
@@ -157,7 +158,8 @@ impl Greeting {
         let known = introduction::introduction(&mut tx, &row).await?;
         let session = session::open(&mut tx, row.key, &self.hello.agent_version, now).await?;
         let key_id = self.key_id();
-        let opened = node_key::open_session(&mut tx, &key_id, self.claim.session, now).await?;
+        let shown = self.claim.session.filter(|_| !sabotage::is("copies_ignored"));
+        let opened = node_key::open_session(&mut tx, &key_id, shown, now).await?;
         tx.commit().await?;
         let facts = NodeFacts {
             id: row.id,

@@ -29,6 +29,7 @@ use super::session::{Joined, ProvenNode, unauthenticated, unavailable};
 use super::telemetry::out_of_place;
 use super::writer::{Item, Outcome, Receipt, WriteError};
 use crate::live::Control;
+use crate::sabotage;
 use crate::store::{Scope, node_key};
 
 /// Items of one stream that wait for the writer.
@@ -225,6 +226,7 @@ impl<'a> ProvenStream<'a> {
         }
         self.last_frame_at = Some(now);
         match LiveFrame::from_wire(wire) {
+            Ok(frame) if frame.backlog_segments > 0 && sabotage::is("live_behind_backlog") => {}
             Ok(frame) if names_each_gpu_once(&frame) => self.state.live.frame(node, frame),
             Ok(_) => tracing::warn!(node.id = %node, "a live frame names a gpu twice"),
             Err(error) => {

@@ -17,7 +17,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use crate::agent::{Agent, message};
 use crate::rig::{NOW, Rig};
 
-fn frame(agent: &Agent) -> v1::LiveFrame {
+pub fn frame(agent: &Agent) -> v1::LiveFrame {
     let busy_pct = Some(v1::LiveReading { number: 88, status: Status::Number.into() });
     let gpus = agent.gpus.iter().map(|(uuid, bus_id)| v1::LiveGpu {
         uuid: uuid.to_string(),

@@ -117,6 +117,13 @@ async fn a_pid_file_that_names_another_program_is_not_believed() {
     let pid_file = base.path().join("postgres/data/postmaster.pid");
     fs::write(&pid_file, format!("{}\n", std::process::id())).unwrap();
     start(base.path()).await.unwrap().stop().await.unwrap();
+    // Of the same account, as in a container whose first process waits for nobody.
+    let other = fixture::base_dir();
+    let alive = start(other.path()).await.unwrap();
+    let lock = base.path().join("postgres/run/.s.PGSQL.5432.lock");
+    fs::write(&lock, format!("{}\n", alive.pid())).unwrap();
+    start(base.path()).await.unwrap().stop().await.unwrap();
+    alive.stop().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,258 +1,205 @@
-//! Ten kills of the server during ingest: no acknowledged segment is lost, none is stored twice.
+//! D1: thirty kills of server, PostgreSQL, or both during ingest; no acknowledged segment is lost,
+//! none is stored twice.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
-use ed25519_dalek::{Signer as _, SigningKey};
-use leasewatch_core::evidence::chain::{
-    ChainStart, ChainStartReason, ClockSource, ClockState, HeadDraft, SealedSegment, seal,
-};
-use leasewatch_core::evidence::statement::{StatementKind, sign};
-use leasewatch_core::id::{BusId, ChainId, EpochId, GpuUuid, Hash, LifeUnitId, Sequence, Slug};
-use leasewatch_core::sample::Reading;
-use leasewatch_core::segment::{
-    Block, GpuBlock, Origin, TrackPoint, TrackSource, UtilizationTrack,
-};
+use futures_util::future::try_join_all;
+use leasewatch_core::id::SlotNo;
 use leasewatch_core::time::{Period, Timestamp};
-use leasewatch_proto::convert::{
-    ChainStartParts, Challenge, Claim, Hello, Proof, SegmentParts, Welcome,
-};
-use leasewatch_proto::v1::agent_message::Kind as ToServer;
-use leasewatch_proto::v1::server_message::Kind as FromServer;
-use leasewatch_proto::v1::telemetry_client::TelemetryClient;
-use leasewatch_proto::v1::{AgentMessage, ServerMessage};
 use leasewatch_server::embedded_postgres::EmbeddedPostgres;
 use leasewatch_server::store::{Db, Scope, node, segment};
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::watch;
 
 use crate::process::{RunningServer, data_dir, eventually};
+use crate::wire_node::{Broken, Until, WireNode, now_ms};
 
-const KILLS: usize = 10;
-/// Each segment is this long, so that many fit into the seconds that the test lasts.
-const SEGMENT_MS: i64 = 20;
-const IN_FLIGHT: u64 = 8;
+const KILLS: u32 = 30;
+const NODES: u8 = 3;
 
-/// A node whose segments are tiny and made as time passes.
-struct TestNode {
-    key: SigningKey,
-    sealed: BTreeMap<u64, SealedSegment>,
-    acked: u64,
+/// What is killed with SIGKILL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    /// The server; the kernel tells its PostgreSQL to end.
+    Server,
+    /// PostgreSQL's first process, which takes the server with it.
+    Postmaster,
+    /// The process behind one connection: PostgreSQL recovers, the server lives on.
+    Backend,
+    /// Server and PostgreSQL's first process at once.
+    Both,
+}
+
+const VICTIMS: [Victim; 4] = [Victim::Server, Victim::Postmaster, Victim::Backend, Victim::Both];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thirty_kills_lose_no_acknowledged_segment_and_store_none_twice() {
+    let is_campaign = std::env::var_os("LEASEWATCH_CAMPAIGN").is_some();
+    let (broken, fired) = kill_again_and_again(None, if is_campaign { 300 } else { KILLS }).await;
+    assert_eq!(broken, None);
+    assert!(VICTIMS.iter().all(|victim| fired[victim] >= 5), "{fired:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_kills_lose_no_acknowledged_segment_and_store_none_twice() {
-    let data = data_dir();
-    let mut node =
-        TestNode { key: SigningKey::from_bytes(&[42; 32]), sealed: BTreeMap::new(), acked: 0 };
-    for round in 0..KILLS {
-        let server = RunningServer::start(data.path());
-        let acks = 3 + (round as u64 * 7) % 25;
-        node.deliver(&server, Until::MoreAcks(acks)).await;
-        // The stream is still busy: what is on the wire now is what a kill can tear.
-        server.kill();
-    }
-    let server = RunningServer::start(data.path());
-    node.deliver(&server, Until::AllSealed).await;
-    compare(data.path(), &node).await;
+async fn a_server_that_acknowledges_before_it_commits_is_noticed() {
+    let (broken, fired) = kill_again_and_again(Some("ack_before_commit"), 8).await;
+    let broken = broken.unwrap_or_else(|| panic!("not noticed after {fired:?}"));
+    assert!(broken.contains("was acknowledged"), "{broken}");
 }
 
-/// When a node stops sending.
-#[derive(Clone, Copy)]
-enum Until {
-    /// So many more acknowledgements came; up to a window of segments is on its way then.
-    MoreAcks(u64),
-    /// Everything that was ever sealed is acknowledged.
-    AllSealed,
+/// Kills while three nodes deliver, restarts, and looks. Returns what was broken, if anything, and
+/// how often what was killed.
+async fn kill_again_and_again(
+    promise: Option<&str>,
+    kills: u32,
+) -> (Option<Broken>, BTreeMap<Victim, u32>) {
+    let data = data_dir();
+    let mut nodes: Vec<WireNode> = (1..=NODES).map(WireNode::new).collect();
+    let mut dice = Dice(0x5eed);
+    let mut fired = BTreeMap::new();
+    let mut running = None;
+    let start = || RunningServer::start_broken(data.path(), promise).unwrap();
+    for number in 0..kills {
+        let victim = VICTIMS[number as usize % VICTIMS.len()];
+        let server = running.take().unwrap_or_else(start);
+        let broken = deliver_and_kill(&mut nodes, &server, (victim, &mut dice)).await;
+        if broken.is_some() {
+            return (broken, fired);
+        }
+        *fired.entry(victim).or_default() += 1;
+        running = match victim {
+            Victim::Backend => Some(server),
+            Victim::Server | Victim::Postmaster | Victim::Both => {
+                server.ended();
+                None
+            }
+        };
+    }
+    let server = running.take().unwrap_or_else(start);
+    for node in &mut nodes {
+        while node.acked() < node.sealed.len() as u64 {
+            if let Err(broken) = node.deliver(&server.url(), &Until::AllSealed).await {
+                return (Some(broken), fired);
+            }
+        }
+    }
+    (compare(data.path(), &nodes).await.err(), fired)
+}
+
+/// Lets the nodes deliver until one has some more acknowledgements, and kills a moment later.
+async fn deliver_and_kill(
+    nodes: &mut [WireNode],
+    server: &RunningServer,
+    (victim, dice): (Victim, &mut Dice),
+) -> Option<Broken> {
+    let (tell, told) = watch::channel(false);
+    let (mut acked, goal) = (nodes[0].acked.subscribe(), nodes[0].acked() + 1 + dice.below(6));
+    let url = server.url();
+    let mut delivering = pin!(try_join_all(nodes.iter_mut().map(|node| async {
+        let until = Until::Told(told.clone());
+        // A stream that ends before the kill is opened again, as agents do.
+        while !*told.borrow() {
+            node.deliver(&url, &until).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    })));
+    let killing = async {
+        let reached = acked.wait_for(|acked| *acked >= goal);
+        let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+        // What is on the wire and in the writer now is what a kill can tear.
+        tokio::time::sleep(Duration::from_millis(dice.below(60))).await;
+        kill(victim, server);
+        tell.send_replace(true);
+        reached.map(|_| ())
+    };
+    let killed = tokio::select! {
+        delivered = &mut delivering => return delivered.err(),
+        killed = killing => killed,
+    };
+    let delivered: Result<Vec<()>, Broken> = delivering.await;
+    let is_idle = killed.is_err().then(|| "nothing was acknowledged within a minute".to_owned());
+    delivered.err().or(is_idle)
+}
+
+fn kill(victim: Victim, server: &RunningServer) {
+    let postmaster = eventually("PostgreSQL", || child_of(server.pid(), "postgres"));
+    let strike = |pid| kill_process(pid, Signal::KILL).unwrap();
+    match victim {
+        Victim::Server => strike(server.pid()),
+        Victim::Postmaster => strike(postmaster),
+        Victim::Backend => {
+            let backend = || child_of(postmaster, "leasewatch_login");
+            strike(eventually("a connection", backend));
+        }
+        Victim::Both => {
+            strike(server.pid());
+            strike(postmaster);
+        }
+    }
+}
+
+/// A child of a process whose command line has this word.
+fn child_of(parent: Pid, word: &str) -> Option<Pid> {
+    let children = std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid: i32 = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        let of: i32 = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+        (of == parent.as_raw_pid()).then_some(pid)
+    });
+    let says = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(word)
+    };
+    children.into_iter().find(says).and_then(Pid::from_raw)
 }
 
 /// Every sequence is stored exactly once, with the head and the block that were sent.
-async fn compare(data_dir: &std::path::Path, node: &TestNode) {
+///
+/// # Errors
+/// What is not.
+pub(crate) async fn compare(data_dir: &Path, nodes: &[WireNode]) -> Result<(), Broken> {
     let url = EmbeddedPostgres::running_url(data_dir, "leasewatch_login", "leasewatch").unwrap();
     let db = Db::connect(&url, 1).await.unwrap();
     let mut tx = db.begin(Scope::Worker).await.unwrap();
-    let row = node::list(&mut tx).await.unwrap().pop().unwrap();
     let everything = Period::new(Timestamp::MIN, Timestamp(now_ms() + 60_000));
-    let heads = segment::heads(&mut tx, row.key, everything).await.unwrap();
-    let place = segment::Place::Slot(leasewatch_core::id::SlotNo(0));
-    let blocks = segment::blocks(&mut tx, row.key, place, everything).await.unwrap();
-    let stored: Vec<u64> = heads.iter().map(|row| row.head.sequence.0).collect();
-    let sent: Vec<u64> = node.sealed.keys().copied().collect();
-    assert_eq!(stored, sent);
-    assert_eq!(node.acked, *sent.last().unwrap());
-    assert!(sent.len() > 50, "only {} segments were sent", sent.len());
-    for (row, block) in heads.iter().zip(&blocks) {
-        let sealed = &node.sealed[&row.head.sequence.0];
-        assert_eq!(row.hash, sealed.signed.head.hash());
-        assert_eq!(row.signature, sealed.signed.signature);
-        assert_eq!((block.sequence, &block.body), (row.head.sequence, &sealed.blocks[0]));
-    }
-    assert_eq!(blocks.len(), heads.len());
-}
-
-impl TestNode {
-    async fn deliver(&mut self, server: &RunningServer, until: Until) {
-        let (outgoing, mut incoming, welcome) = self.open(server).await;
-        // What the server holds is at least what it acknowledged; it may be more.
-        assert!(welcome.cursor.sequence.0 >= self.acked, "an acknowledged segment is lost");
-        self.acked = welcome.cursor.sequence.0;
-        let (goal, last) = match until {
-            Until::MoreAcks(more) => (self.acked + more, u64::MAX),
-            Until::AllSealed => (self.sealed.len() as u64, self.sealed.len() as u64),
-        };
-        let mut next = self.acked + 1;
-        while self.acked < goal {
-            while next <= (self.acked + IN_FLIGHT).min(last) {
-                let Some(segment) = self.segment(next, &welcome) else { break };
-                let kind = ToServer::Segment(SegmentParts::from(segment).into_wire());
-                outgoing.send(AgentMessage { kind: Some(kind) }).await.unwrap();
-                next += 1;
-            }
-            tokio::select! {
-                message = incoming.message() => match message.unwrap().unwrap().kind.unwrap() {
-                    FromServer::Ack(ack) => {
-                        assert!(!ack.rewind, "nothing was lost on the way");
-                        self.acked = self.acked.max(ack.sequence);
-                    }
-                    FromServer::Refusal(refusal) => panic!("{}: {}", refusal.code, refusal.message),
-                    _ => {}
-                },
-                // The next segment's time comes.
-                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+    for node in nodes {
+        let row = node::by_public_id(&mut tx, node.id()).await.unwrap();
+        let row = row.ok_or("a node that was welcomed is gone")?;
+        let heads = segment::heads(&mut tx, row.key, everything).await.unwrap();
+        let place = segment::Place::Slot(SlotNo(0));
+        let blocks = segment::blocks(&mut tx, row.key, place, everything).await.unwrap();
+        let stored: Vec<u64> = heads.iter().map(|row| row.head.sequence.0).collect();
+        let sent: Vec<u64> = node.sealed.keys().copied().collect();
+        if stored != sent || blocks.len() != heads.len() {
+            return Err(format!("sent {sent:?}, stored {stored:?}, {} blocks", blocks.len()));
+        }
+        assert!(sent.len() > 20, "only {} segments were sent", sent.len());
+        for (row, block) in heads.iter().zip(&blocks) {
+            let sealed = &node.sealed[&row.head.sequence.0];
+            let is_same = row.hash == sealed.signed.head.hash()
+                && row.signature == sealed.signed.signature
+                && (block.sequence, &block.body) == (row.head.sequence, &sealed.blocks[0]);
+            if !is_same {
+                return Err(format!("{:?} was stored as something else", row.head.sequence));
             }
         }
     }
-
-    async fn open(
-        &self,
-        server: &RunningServer,
-    ) -> (mpsc::Sender<AgentMessage>, tonic::Streaming<ServerMessage>, Welcome) {
-        let mut client = TelemetryClient::connect(server.url()).await.unwrap();
-        let (outgoing, queue) = mpsc::channel(64);
-        let mut incoming = client.stream(ReceiverStream::new(queue)).await.unwrap().into_inner();
-        let hello = self.hello();
-        let say = |kind| AgentMessage { kind: Some(kind) };
-        outgoing.send(say(ToServer::Hello(hello.to_wire()))).await.unwrap();
-        let FromServer::Challenge(wire) = kind(&mut incoming).await else { panic!("no challenge") };
-        let challenge = Challenge::from_wire(&wire).unwrap();
-        let signature =
-            self.key.sign(&challenge.proof_message(&hello, &Claim::default())).to_bytes();
-        outgoing
-            .send(say(ToServer::Proof(Proof { signature, claim: Claim::default() }.to_wire())))
-            .await
-            .unwrap();
-        let FromServer::Welcome(wire) = kind(&mut incoming).await else { panic!("no welcome") };
-        let welcome = Welcome::from_wire(&wire).unwrap();
-        if welcome.start_wanted {
-            let start = ChainStart {
-                node: welcome.node,
-                chain: hello.chain,
-                at: welcome.server_time,
-                reason: ChainStartReason::Joined,
-            };
-            let statement = start.statement();
-            let signature = sign(StatementKind::ChainStart, &statement, &self.key);
-            let start = ChainStartParts { statement, signature };
-            outgoing.send(say(ToServer::ChainStart(start.into_wire()))).await.unwrap();
-        }
-        (outgoing, incoming, welcome)
-    }
-
-    fn hello(&self) -> Hello {
-        let (oldest, newest) = (self.sealed.keys().next(), self.sealed.keys().next_back());
-        Hello {
-            public_key: self.key.verifying_key().to_bytes(),
-            client_nonce: [7; 32],
-            chain: ChainId([1; 16]),
-            epoch: EpochId([2; 8]),
-            life_unit: LifeUnitId([3; 16]),
-            oldest: oldest.copied().map(Sequence),
-            newest: newest.copied().map(Sequence),
-            tenant: Slug::new("default").unwrap(),
-            provider: Slug::new("provider-a").unwrap(),
-            node_name: "killed".to_owned(),
-            origin: Origin::Simulated,
-            agent_version: "0".to_owned(),
-        }
-    }
-
-    /// The segment with this sequence: an old one as it was sealed, a new one as soon as its time
-    /// has come.
-    fn segment(&mut self, sequence: u64, welcome: &Welcome) -> Option<&SealedSegment> {
-        if !self.sealed.contains_key(&sequence) {
-            let before = self.sealed.get(&(sequence - 1));
-            let start = before.map_or(welcome.server_time, |s| s.signed.head.period.end);
-            let period = Period::new(start, start.plus_ms(SEGMENT_MS));
-            if period.end.0 > now_ms() {
-                return None;
-            }
-            let previous = before.map(|s| s.signed.head.hash());
-            let sealed = self.seal(Sequence(sequence), period, previous, welcome);
-            self.sealed.insert(sequence, sealed);
-        }
-        self.sealed.get(&sequence)
-    }
-
-    fn seal(
-        &self,
-        sequence: Sequence,
-        period: Period,
-        previous: Option<Hash>,
-        welcome: &Welcome,
-    ) -> SealedSegment {
-        let hello = self.hello();
-        let clock = ClockState {
-            anchor_wall: period.start,
-            anchor_boot_ms: period.start.0,
-            offset_ms: None,
-            bound_ms: None,
-            source: ClockSource::Unknown,
-        };
-        let draft = HeadDraft {
-            tenant: hello.tenant,
-            node: welcome.node,
-            chain: hello.chain,
-            epoch: hello.epoch,
-            life_unit: hello.life_unit,
-            sequence,
-            period,
-            cadence_ms: 100,
-            origin: Origin::Simulated,
-            gpu_count: 1,
-            previous,
-            clock,
-            checkpoint: None,
-            agent_version: "0".to_owned(),
-            agent_digest: None,
-        };
-        let at = |ms: i64| TrackPoint {
-            at: period.start.plus_ms(ms),
-            busy: Reading::Number((sequence.0 % 101).cast_signed()),
-        };
-        let block = GpuBlock {
-            uuid: GpuUuid::new("GPU-killed").unwrap(),
-            bus_id: BusId::new("00000000:01:00.0").unwrap(),
-            partition: None,
-            ticks: Vec::new(),
-            track: UtilizationTrack {
-                source: TrackSource::Poll,
-                period_ms: 10,
-                points: vec![at(10), at(20)],
-            },
-            columns: Vec::new(),
-        };
-        seal(draft, &[Block::Gpu(block)], &self.key).unwrap()
-    }
+    Ok(())
 }
 
-async fn kind(incoming: &mut tonic::Streaming<ServerMessage>) -> FromServer {
-    incoming.message().await.unwrap().unwrap().kind.unwrap()
-}
+/// Numbers that look random, the same in each run.
+pub(crate) struct Dice(pub(crate) u64);
 
-#[expect(clippy::disallowed_methods, reason = "the test plays a node, which has a clock")]
-fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    i64::try_from(since.as_millis()).unwrap()
+impl Dice {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
 }
 
 /// Kept here so that a server that does not come back is named.

@@ -3,10 +3,11 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::Pid;
 use serde_json::Value;
 
 /// A running `leasewatch-server serve`. Dropped, it is killed.
@@ -20,6 +21,19 @@ impl RunningServer {
     /// Starts it on a free port; returns when it serves.
     pub(crate) fn start(data_dir: &Path) -> Self {
         Self::start_with(data_dir, "127.0.0.1:0", &["--open-enrollment"])
+    }
+
+    /// The same with one promise broken on purpose; none with `None`, and the usual program.
+    ///
+    /// # Errors
+    /// What it said when it did not come to serve.
+    pub(crate) fn start_broken(data_dir: &Path, promise: Option<&str>) -> Result<Self, String> {
+        let mut command = match promise {
+            None => Command::new(env!("CARGO_BIN_EXE_leasewatch-server")),
+            Some(_) => Command::new(sabotaged("leasewatch-server")),
+        };
+        command.env("LEASEWATCH_SABOTAGE", promise.unwrap_or_default());
+        Self::launch(command, data_dir, "127.0.0.1:0", &["--open-enrollment"])
     }
 
     /// One that lets no node in without a token.
@@ -39,7 +53,17 @@ impl RunningServer {
 
     /// One with more options.
     pub(crate) fn start_with(data_dir: &Path, listen: &str, more: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_leasewatch-server"))
+        let program = Command::new(env!("CARGO_BIN_EXE_leasewatch-server"));
+        Self::launch(program, data_dir, listen, more).unwrap()
+    }
+
+    fn launch(
+        mut program: Command,
+        data_dir: &Path,
+        listen: &str,
+        more: &[&str],
+    ) -> Result<Self, String> {
+        let mut child = program
             .args(["serve", "--listen", listen, "--data-dir"])
             .arg(data_dir)
             .args(more)
@@ -58,7 +82,8 @@ impl RunningServer {
         let mut said = Vec::new();
         let address = loop {
             let Some(Ok(line)) = lines.next() else {
-                panic!("the server ended:\n{}", said.join("\n"));
+                let _ = child.wait();
+                return Err(format!("the server ended:\n{}", said.join("\n")));
             };
             if let Some((_, address)) = line.split_once("serving address=") {
                 break address.trim().to_owned();
@@ -69,7 +94,16 @@ impl RunningServer {
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| eprintln!("{line}"))
         });
-        Self { child, address }
+        Ok(Self { child, address })
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn ended(mut self) {
+        self.child.wait().unwrap();
     }
 
     /// `http://127.0.0.1:port`.
@@ -119,6 +153,14 @@ impl Drop for RunningServer {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A program that was built to break promises; `scripts/sabotage` puts them beside the others.
+pub(crate) fn sabotaged(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_leasewatch-server")).parent().unwrap();
+    let program = folder.join("sabotage").join(name);
+    assert!(program.exists(), "{} is not built: run scripts/sabotage", program.display());
+    program
 }
 
 /// A data directory that the account of PostgreSQL can reach.

@@ -40,6 +40,9 @@ const HOMES: [(&str, &[&str]); 11] = [
 /// The two places where `unsafe` may stand.
 const UNSAFE_HOMES: [&str; 2] = ["agent/src/source/nvml_raw.rs", "nvml-sim/"];
 
+/// What stops a sabotaged program from being optimised, as a release is.
+const GUARD: &str = "#[cfg(all(feature = \"sabotage\", not(debug_assertions)))]\ncompile_error!";
+
 const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
 
 fn parsed(tree: &Tree, path: &str) -> Table {
@@ -178,6 +181,52 @@ fn lock_files_name_the_public_registry_and_no_mirror() {
         {
             let message = format!("a download address: {}", text.trim());
             found.add(&file.path, line + 1, message);
+        }
+    }
+    found.report();
+}
+
+/// What breaks promises on purpose is built for tests alone, and each of its faults is used by one.
+#[test]
+fn sabotage_is_in_no_default_and_in_no_release() {
+    let tree = Tree::read();
+    let mut found = Violations::default();
+    for member in members(tree) {
+        let path = format!("{member}/Cargo.toml");
+        let manifest = parsed(tree, &path);
+        let features = manifest.get("features").and_then(|f| f.as_table());
+        for (name, turns_on) in features.into_iter().flatten() {
+            let is_plain = turns_on.as_array().is_some_and(Vec::is_empty);
+            if name != "sabotage" && turns_on.to_string().contains("sabotage") {
+                found.add(&path, 1, format!("`{name}` turns sabotage on"));
+            }
+            let module = format!("{member}/src/sabotage.rs");
+            if name == "sabotage" && !(is_plain && tree.text(&module).contains(GUARD)) {
+                found.add(&path, 1, "sabotage turns on nothing, and stops an optimised build");
+            }
+        }
+        for (line, text) in tree.text(&path).lines().enumerate() {
+            if text.contains("features") && text.contains("\"sabotage\"") {
+                found.add(&path, line + 1, "no dependency asks for sabotage");
+            }
+        }
+    }
+    for file in tree.files.iter().filter(|file| file.path != "scripts/sabotage") {
+        let is_text = file.is_rust() || file.path.ends_with(".md");
+        for (line, text) in file.text.lines().enumerate().filter(|_| !is_text) {
+            if text.contains("-server/sabotage") || text.contains("-agent/sabotage") {
+                found.add(&file.path, line + 1, "only scripts/sabotage builds with sabotage");
+            }
+        }
+    }
+    let is_test = |path: &str| path.contains("/tests/");
+    for file in tree.rust("").filter(|file| !is_test(&file.path)) {
+        for rest in file.text.split("sabotage::is(\"").skip(1) {
+            let fault = format!("\"{}\"", rest.split('"').next().unwrap_or_default());
+            let used = tree.rust("").any(|file| is_test(&file.path) && file.text.contains(&fault));
+            if !used {
+                found.add(&file.path, 1, format!("no test sees {fault} broken"));
+            }
         }
     }
     found.report();

@@ -1,6 +1,7 @@
 //! One transaction for many items; one by one when that fails; answers after the commit.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 
@@ -10,7 +11,8 @@ use crate::clock::Clock;
 use crate::grpc::ProvenNode;
 use crate::grpc::check::Refused;
 use crate::live::Live;
-use crate::store::{Db, Scope, StoreError, partition};
+use crate::sabotage;
+use crate::store::{Db, Scope, StoreError, Tx, partition};
 
 /// Days that are remembered as having partitions, before the memory starts anew.
 const DAYS_KEPT: usize = 8_192;
@@ -91,7 +93,7 @@ impl Batcher {
         let items: Vec<(&ProvenNode, &Item)> =
             batch.iter().map(|submission| (&*submission.node, &submission.item)).collect();
         let stored = put::all(&mut tx, &items, now).await.map_err(Failure::Undone)?;
-        tx.commit().await.map_err(Failure::Unknown)?;
+        commit(tx).await.map_err(Failure::Unknown)?;
         Ok(stored)
     }
 
@@ -138,6 +140,18 @@ impl Batcher {
             }
         }
     }
+}
+
+/// Returns when what was written is durable.
+async fn commit(tx: Tx) -> Result<(), StoreError> {
+    if sabotage::is("ack_before_commit") {
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            tx.commit().await
+        });
+        return Ok(());
+    }
+    tx.commit().await
 }
 
 /// The days since 1970 in which an item has rows.

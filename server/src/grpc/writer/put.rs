@@ -16,6 +16,7 @@ use super::{Item, Outcome, hours};
 use crate::grpc::beginning::CheckedStart;
 use crate::grpc::check::{CheckedDrop, CheckedSegment, Refused};
 use crate::grpc::{ProvenNode, stored_chain};
+use crate::sabotage;
 use crate::store::chain::{self, ChainRow, CursorRow, CursorStep, StartRow};
 use crate::store::{NodeKey, StoreError, Tx, segment, slot};
 
@@ -151,6 +152,9 @@ impl<'a, 't> Batch<'a, 't> {
             SegmentDecision::NotBegun => Ok(Stored::nothing(Outcome::Ends(NOT_BEGUN))),
             SegmentDecision::AlreadyStored => {
                 Ok(Stored::nothing(Outcome::Durable(cursor.sequence)))
+            }
+            SegmentDecision::Ahead if sabotage::is("silent_hole") => {
+                self.store_segment(node, new, row.cursor).await
             }
             SegmentDecision::Ahead => Ok(Stored::nothing(Outcome::Rewind(cursor.sequence))),
             SegmentDecision::ChainBroken => {

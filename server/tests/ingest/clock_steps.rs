@@ -1,0 +1,106 @@
+//! C2: the server's clock is set, or the server is started anew, twenty times: no node's state
+//! changes for it, and no hour shows that anything was down.
+//!
+//! A suspended server is a step of its clock too, for the clock that never steps stands still
+//! meanwhile; that such a stretch does not count as recorded is tested in `server/src/grpc/liveness.rs`.
+
+use leasewatch_core::delivery::NodeState;
+use leasewatch_core::metering::GapCause;
+use leasewatch_core::time::Hour;
+use leasewatch_proto::v1::agent_message::Kind;
+use leasewatch_proto::v1::server_message::Kind as ToAgent;
+use leasewatch_server::grpc::introduce_nodes;
+use leasewatch_server::jobs::{Jobs, close_hours};
+use leasewatch_server::live::{Changed, Live};
+use leasewatch_server::store::{Scope, hour};
+
+use crate::agent::{Agent, message, segment};
+use crate::live_lane::frame;
+use crate::rig::Rig;
+
+const STEPS_MS: [i64; 10] =
+    [1_000, -1_000, 6_000, -6_000, 60_000, -60_000, 3_600_000, -3_600_000, 86_400_000, -86_400_000];
+
+/// Causes that say that a GPU or a node was not there.
+const DOWN: [GapCause; 6] = [
+    GapCause::GpuLost,
+    GapCause::GpuReplaced,
+    GapCause::NoGpuAttached,
+    GapCause::DriverReload,
+    GapCause::NodeReboot,
+    GapCause::InstanceRestart,
+];
+
+#[tokio::test]
+async fn a_step_of_the_server_s_clock_changes_no_state_and_makes_no_downtime() {
+    let rig = Rig::new().await;
+    let (mut seed, mut refused) = (0, 0);
+    for restarts in [false, true] {
+        for by_ms in STEPS_MS {
+            seed += 1;
+            let mut agent = Agent::new(seed, rig.clock.now());
+            let was_refused = step(&rig, &mut agent, (by_ms, restarts)).await;
+            refused += u32::from(was_refused);
+            let now = rig.clock.now();
+            rig.clock.set(agent.at.hour().end().plus_ms(60_000));
+            check_hours(&rig, &agent, was_refused).await;
+            rig.clock.set(now);
+        }
+    }
+    // Steps of the clock mattered to some and not to others.
+    assert!((4..=16).contains(&refused), "{refused} segments were refused");
+}
+
+/// Sets the clock between two segments of a node and back again. Returns whether what the node said
+/// in between was refused for its time.
+async fn step(rig: &Rig, agent: &mut Agent, (by_ms, restarts): (i64, bool)) -> bool {
+    let mut changes = rig.live.changes();
+    let mut client = rig.join(agent).await.unwrap();
+    assert_eq!(client.ack(rig.seal(agent)).await, (1, false));
+    client.send(message(Kind::Live(frame(agent)))).await;
+    while changes.recv().await.unwrap().what != Changed::Frame {}
+    let true_now = rig.clock.now();
+
+    rig.clock.advance_ms(by_ms);
+    if restarts {
+        let anew = Live::new();
+        introduce_nodes(&rig.database.db, &anew).await.unwrap();
+        assert_eq!(anew.state(agent.id()), NodeState::Late, "a minute's grace, {by_ms}");
+    }
+    assert_eq!(rig.live.state(agent.id()), NodeState::Up, "{by_ms}");
+    let sealed = agent.seal();
+    client.send(segment(&sealed)).await;
+    let was_refused = match client.answer().await.unwrap() {
+        ToAgent::Ack(ack) => {
+            assert_eq!((ack.sequence, ack.rewind), (2, false));
+            false
+        }
+        ToAgent::Refusal(refusal) => {
+            assert_eq!(refusal.code, "clock_out_of_range");
+            let head = sealed.signed.head.hash();
+            assert_eq!(client.ack(agent.drop_range(2, 2, head)).await, (2, false));
+            true
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(rig.live.state(agent.id()), NodeState::Up, "{by_ms}");
+
+    rig.clock.set(true_now.plus_ms(3_000));
+    assert_eq!(client.ack(rig.seal(agent)).await, (3, false), "the chain goes on");
+    was_refused
+}
+
+async fn check_hours(rig: &Rig, agent: &Agent, was_refused: bool) {
+    let (db, live, clock) = (rig.database.db.clone(), rig.live.clone(), rig.clock.clone());
+    close_hours::turn(&Jobs { db, live, clock }, true).await.unwrap();
+    let key = rig.node(agent.id()).await.unwrap().key;
+    let mut tx = rig.database.db.begin(Scope::Operator).await.unwrap();
+    let rows = hour::of_node(&mut tx, key, Hour(0), Hour(1_000_000)).await.unwrap();
+    let records: Vec<_> = rows.iter().map(|row| &row.record).collect();
+    let measured: i64 = records.iter().map(|record| record.measured_ms()).sum();
+    assert_eq!(measured, if was_refused { 6_000 } else { 9_000 });
+    for record in records {
+        assert!(record.sum().is_conserved(), "{record:?}");
+        assert!(DOWN.iter().all(|cause| record.gaps.ms(*cause) == 0), "{record:?}");
+    }
+}
