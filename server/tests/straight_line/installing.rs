@@ -3,6 +3,8 @@
 
 #[path = "installing/machine.rs"]
 mod machine;
+#[path = "installing/respawn.rs"]
+mod respawn;
 #[path = "installing/unit.rs"]
 mod unit;
 
