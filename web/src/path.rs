@@ -305,13 +305,6 @@ pub fn live(language: Language) -> String {
     with_query(pattern::LIVE.to_owned(), &[("lang", language.tag().to_owned())])
 }
 
-/// Where the page of a token hears that something has changed.
-#[must_use]
-pub fn enroll_events(tenant: &str, token: i32) -> String {
-    let path = pattern::ENROLL_EVENTS.replace("{tenant}", &encode(tenant));
-    path.replace("{token}", &token.to_string())
-}
-
 /// Seven local days: from the chosen day, or the last seven up to today.
 #[must_use]
 pub fn week(chosen: Option<&str>, zone: Zone, now: Timestamp) -> Option<Period> {

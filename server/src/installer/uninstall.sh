@@ -16,7 +16,8 @@ main() {
   [ "$purge" = no ] || remove_state
   if [ -n "$link" ] && [ "$(readlink "$link")" = "$lib/leasewatch-agent" ]; then rm -f "$link"; fi
   for name in leasewatch-agent respawn environment join log log.1 pid made uninstall; do
-    rm -f "$lib/$name"
+    # Beside a state that stays, the next installation is told what this one made.
+    [ "$name$purge" = madeno ] && [ -e "$lib/state" ] || rm -f "$lib/$name"
   done
   remove_folders
   if [ "$purge" = no ] && [ -e "$state" ]; then
@@ -37,9 +38,9 @@ stop_agent() {
   fi
 }
 
-# A folder that was there before keeps what is not the agent's.
+# A folder that somebody chose, and that was there before, keeps what is not the agent's.
 remove_state() {
-  case $newline$made$newline in
+  case $newline$made$newline$lib/state$newline/var/lib/leasewatch-agent$newline in
     *"$newline$state$newline"*)
       # systemd makes a link to a folder beside it.
       if [ -L "$state" ]; then rm -rf "/var/lib/private/${state##*/}"; fi

@@ -3,6 +3,8 @@
 
 #[path = "installing/machine.rs"]
 mod machine;
+#[path = "installing/respawn.rs"]
+mod respawn;
 #[path = "installing/unit.rs"]
 mod unit;
 
@@ -19,7 +21,7 @@ use machine::{Machine, refused, worked};
 
 const UNINSTALL: &str = "/usr/local/lib/leasewatch-agent/uninstall";
 /// The most that an agent for nodes may weigh.
-const BYTES_MAX: u64 = 9 * 1_024 * 1_024;
+const BYTES_MAX: u64 = 7 * 1_024 * 1_024;
 
 /// A server that hands out the agent for nodes.
 struct Site {
@@ -101,10 +103,9 @@ fn hand_out(data: &Path, bytes: &[u8]) {
 fn command(page: &str, id: &str) -> String {
     let (_, rest) = page.split_once(&format!("<code id=\"{id}\">")).unwrap();
     let (text, _) = rest.split_once("</code>").unwrap();
-    let text = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#34;", "\""), ("&#39;", "'")]
+    [("&#60;", "<"), ("&#62;", ">"), ("&#34;", "\""), ("&#39;", "'"), ("&#38;", "&")]
         .iter()
-        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to));
-    text.replace("&#38;", "&").replace("&amp;", "&")
+        .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 /// A shell that a user has, and what fetches there.

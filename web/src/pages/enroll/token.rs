@@ -132,9 +132,8 @@ impl TokenPage<'_> {
 
     /// Where the page hears that something has changed; nowhere while it stands still.
     fn stream(&self) -> Option<String> {
-        let token = &self.view.token;
-        (!self.cx.here.state.paused)
-            .then(|| crate::path::enroll_events(&token.tenant, token.number))
+        let is_moving = !self.cx.here.state.paused;
+        is_moving.then(|| format!("{}/live.sse", self.cx.here.path()))
     }
 
     fn joined(&self) -> String {
