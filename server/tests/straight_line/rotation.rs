@@ -35,8 +35,10 @@ impl Case {
         self.agents.0.push(self.rig.agent("node", &[]).spawn().unwrap());
     }
 
-    /// Stops the server, changes its data directory, and starts it where it was.
+    /// Stops everything, changes the server's data directory, and starts it where it was. An agent
+    /// that went on would meet it before its log is looked at.
     fn restart_server(&mut self, change: impl FnOnce(&Joinable)) {
+        self.agents = Agents(Vec::new());
         let address = self.rig.stop();
         change(&self.rig);
         self.rig.server = Some(RunningServer::start_again(self.rig.data.path(), &address));

@@ -199,7 +199,7 @@ mod tests {
             38 30 8:16 / /data rw - ext4 /dev/sdb rw\n\
             39 22 7:1 / /gone rw - ext4 /dev/loop1 rw\n";
         let cases = [
-            ("/root/work", Ok(DiskMedium::Nvme), "ext4"),
+            ("/srv/work", Ok(DiskMedium::Nvme), "ext4"),
             ("/database", Ok(DiskMedium::Nvme), "ext4"),
             ("/data/set", Ok(DiskMedium::SolidState), "ext4"),
             ("/data/with space/x", Ok(DiskMedium::Memory), "tmpfs"),
