@@ -1,4 +1,4 @@
-use leasewatch_core::delivery::ClockEstimate;
+use leasewatch_core::delivery::{ClockEstimate, SpoolIndex as _};
 use leasewatch_core::evidence::chain::{ChainStart, ChainStartReason, OpenSegment, open};
 use leasewatch_core::evidence::statement::{StatementKind, verify};
 use leasewatch_core::id::{ChainId, Sequence};
