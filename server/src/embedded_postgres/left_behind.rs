@@ -1,4 +1,5 @@
-//! A postmaster that an earlier server left behind: found by its pid file and stopped.
+//! A postmaster that an earlier server left behind: found by its pid file and stopped; and the
+//! processes that one left which was killed.
 //!
 //! Stopped rather than adopted: it may run other binaries or other settings, it would not follow
 //! our death, and a stop costs less than a second. The caller holds the lock, so whoever this
@@ -18,19 +19,45 @@ const POLL: Duration = Duration::from_millis(20);
 /// Fast shutdown writes a checkpoint; on a slow disk with a lot of dirty pages that takes a while.
 const FAST_POLLS: u32 = 3_000;
 const IMMEDIATE_POLLS: u32 = 500;
+const ORPHAN_POLLS: u32 = 500;
 
-/// Returns when no postmaster works on `data_dir`, and nothing says that one does.
+/// Returns when no process of PostgreSQL works on `data_dir`, and nothing says that one does.
 pub(super) async fn stop(data_dir: &Path, socket_dir: &Path) -> Result<(), EmbeddedError> {
-    if let Some(pid) = recorded_pid(data_dir) {
-        if is_postmaster_of(pid, data_dir) {
-            end(pid, data_dir).await?;
-        } else {
-            // The number was given to another program since, or the dead process was never waited
-            // for. PostgreSQL would take it for one of its own that runs.
-            remove(&data_dir.join("postmaster.pid"))?;
+    // A number that was given to another program since is not believed.
+    if let Some(pid) = recorded_pid(data_dir).filter(|pid| is_at_work(*pid, data_dir)) {
+        end(pid, data_dir).await?;
+    }
+    until_nobody_works(data_dir).await?;
+    // PostgreSQL would take a number that was given away, or a dead process that nobody has waited
+    // for, for one of its own that runs.
+    remove(&data_dir.join("postmaster.pid"))?;
+    remove(&socket_dir.join(format!("{SOCKET_NAME}.lock")))
+}
+
+/// Those that a postmaster left which was killed: they end by themselves once they notice, and may
+/// write until then. The pid file that would keep PostgreSQL from starting beside them goes.
+async fn until_nobody_works(data_dir: &Path) -> Result<(), EmbeddedError> {
+    for (signal, polls) in [(None, ORPHAN_POLLS), (Some(Signal::QUIT), IMMEDIATE_POLLS)] {
+        for _ in 0..polls {
+            let left = at_work(data_dir);
+            if left.is_empty() {
+                return Ok(());
+            }
+            for pid in left {
+                // Gone between the look and the signal is what is wanted.
+                let _ = signal.map(|signal| kill_process(pid, signal));
+            }
+            tokio::time::sleep(POLL).await;
         }
     }
-    remove(&socket_dir.join(format!("{SOCKET_NAME}.lock")))
+    let message = "processes were left behind and do not end".to_owned();
+    Err(EmbeddedError::Failed { program: "postgres", message })
+}
+
+fn at_work(data_dir: &Path) -> Vec<Pid> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(Pid::from_raw).filter(|pid| is_at_work(*pid, data_dir)).collect()
 }
 
 async fn end(pid: Pid, data_dir: &Path) -> Result<(), EmbeddedError> {
@@ -39,7 +66,7 @@ async fn end(pid: Pid, data_dir: &Path) -> Result<(), EmbeddedError> {
         // Gone between the look and the signal is what is wanted.
         let _ = kill_process(pid, signal);
         for _ in 0..polls {
-            if test_kill_process(pid).is_err() || !is_postmaster_of(pid, data_dir) {
+            if test_kill_process(pid).is_err() || !is_at_work(pid, data_dir) {
                 return Ok(());
             }
             tokio::time::sleep(POLL).await;
@@ -56,8 +83,8 @@ fn recorded_pid(data_dir: &Path) -> Option<Pid> {
     Pid::from_raw(number.checked_abs()?)
 }
 
-/// A postmaster works in its data directory, whatever it was called with.
-fn is_postmaster_of(pid: Pid, data_dir: &Path) -> bool {
+/// A postmaster and its children work in its data directory, whatever it was called with.
+fn is_at_work(pid: Pid, data_dir: &Path) -> bool {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let in_data_dir = fs::read_link(format!("{process}/cwd"))
         .ok()

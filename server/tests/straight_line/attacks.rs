@@ -68,7 +68,7 @@ async fn of_two_hundred_streams_of_one_key_two_stay() {
         ended += u32::from(timeout(PATIENCE, ends).await.is_ok());
     }
     assert_eq!(ended, 198);
-    assert_eq!(acknowledged_during(&mut healthy, &url, || Held::new()).await, Ok(()));
+    assert_eq!(acknowledged_during(&mut healthy, &url, Held::new).await, Ok(()));
     let peak = peak_kib(&server);
     assert!(peak < MEMORY_MAX_KIB, "{peak} KiB");
 }
@@ -162,7 +162,7 @@ fn compressed_messages(address: &str) -> Held {
 fn empty_frames(address: &str) -> Held {
     let mut client = Http2::connect(address, None);
     client.open_rpc(1, &[]);
-    client.repeat(200_000, http2::DATA, 0, 1, &[]);
+    client.repeat(200_000, &http2::frame(http2::DATA, 0, 1, &[]));
     vec![Box::new(client)]
 }
 
@@ -170,7 +170,7 @@ fn continuations(address: &str) -> Held {
     let mut client = Http2::connect(address, None);
     client.frame(http2::HEADERS, 0, 1, &http2::request_headers(&[]));
     let padding = http2::header("x-more", &"x".repeat(100)).repeat(100);
-    client.repeat(5_000, http2::CONTINUATION, 0, 1, &padding);
+    client.repeat(5_000, &http2::frame(http2::CONTINUATION, 0, 1, &padding));
     vec![Box::new(client)]
 }
 
@@ -186,7 +186,7 @@ fn resets(address: &str) -> Held {
 
 fn pings(address: &str) -> Held {
     let mut client = Http2::connect(address, None);
-    client.repeat(200_000, http2::PING, 0, 0, &[7; 8]);
+    client.repeat(200_000, &http2::frame(http2::PING, 0, 0, &[7; 8]));
     vec![Box::new(client)]
 }
 

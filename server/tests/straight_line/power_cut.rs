@@ -53,7 +53,7 @@ fn in_a_mount_namespace(test: &str, body: impl FnOnce(&Path)) {
         .args(["--exact", &format!("power_cut::{test}"), "--nocapture"])
         .env(FOLDER, folder.path())
         .output()
-        .expect("unshare of util-linux");
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");

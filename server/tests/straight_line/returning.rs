@@ -14,7 +14,6 @@ use leasewatch_core::sample::Reading;
 use leasewatch_core::time::{HOUR_MS, Timestamp};
 use leasewatch_proto::convert::{Claim, LiveFrame, LiveGpu};
 use leasewatch_proto::v1::server_message::Kind as FromServer;
-use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::kills::compare;
@@ -78,7 +77,7 @@ async fn is_live(server: &RunningServer, count: u8) -> bool {
     let overview = tokio::task::block_in_place(|| server.json("/overview.json"));
     tokio::time::sleep(Duration::from_millis(100)).await;
     let totals = &overview["totals"];
-    let is = |key: &str, number: i64| totals[key] == Value::from(number);
+    let is = |key: &str, number: i64| totals[key] == number;
     is("nodes_up", i64::from(count))
         && is("gpus_live", i64::from(count))
         && is("busy_now_pct", BUSY_PCT)

@@ -83,8 +83,7 @@ impl Http2 {
     }
 
     /// The same frame many times; in pieces, so that the server has to take them.
-    pub(super) fn repeat(&mut self, times: usize, kind: u8, flags: u8, stream: u32, body: &[u8]) {
-        let frame = frame(kind, flags, stream, body);
+    pub(super) fn repeat(&mut self, times: usize, frame: &[u8]) {
         let piece = (FRAME_BYTES / frame.len()).max(1);
         for _ in 0..times.div_ceil(piece) {
             if self.is_over {
@@ -141,7 +140,8 @@ impl Http2 {
     }
 }
 
-fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
+/// One frame as it travels.
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap().to_be_bytes();
     let mut frame = vec![length[1], length[2], length[3], kind, flags];
     frame.extend(stream.to_be_bytes());
