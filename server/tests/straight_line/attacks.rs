@@ -1,5 +1,6 @@
-//! R3: ten clients that want the server's memory; it stays below its cap, and a healthy node is
-//! acknowledged meanwhile.
+//! R3: nine clients and two hundred streams that want the server's memory; it stays below its cap,
+//! and a healthy node is acknowledged meanwhile. Connections that say nothing are in
+//! `server/src/serve/port.rs`.
 
 #[path = "attacks/http2.rs"]
 mod http2;
@@ -9,17 +10,18 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use leasewatch_proto::convert::Claim;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use crate::process::{RunningServer, data_dir};
 use crate::wire_node::{Broken, Until, WireNode};
 use http2::Http2;
 
-/// What the server may have resident at any time. Measured: 38 MiB after eight of the attacks, 71
-/// after a thousand pages that are read byte by byte; this is the unoptimised program.
-const MEMORY_MAX_KIB: u64 = 128 * 1_024;
-const PATIENCE: Duration = Duration::from_secs(60);
+/// What the server may have resident at any time. Measured: 39 MiB after seven of the attacks, 44
+/// after hundreds of pages that are read byte by byte; this is the unoptimised program.
+const MEMORY_MAX_KIB: u64 = 96 * 1_024;
+/// For a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Connections that stay open until the attack has been looked at.
 type Held = Vec<Box<dyn Send>>;
@@ -27,8 +29,8 @@ type Held = Vec<Box<dyn Send>>;
 /// Name, and what it does to the server at an address.
 type Attack = (&'static str, fn(&str) -> Held);
 
-const ATTACKS: [Attack; 10] = [
-    ("messages of 64 MiB", messages_over_the_limit),
+const ATTACKS: [Attack; 9] = [
+    ("a message of 72 MiB", message_over_the_limit),
     ("a length of 4 GiB and a trickle", lengths_without_content),
     ("compressed messages", compressed_messages),
     ("endless empty frames", empty_frames),
@@ -36,12 +38,11 @@ const ATTACKS: [Attack; 10] = [
     ("streams that are reset at once", resets),
     ("pings whose answers nobody reads", pings),
     ("pages read byte by byte", slow_readers),
-    ("connections that say nothing", silent_connections),
     ("a header of HTTP/1.1 without an end", endless_header),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_attacks_leave_memory_and_a_healthy_node_alone() {
+async fn nine_attacks_leave_memory_and_a_healthy_node_alone() {
     assert_eq!(attacked(None, &ATTACKS).await, None);
 }
 
@@ -105,19 +106,29 @@ async fn acknowledged_during(
     let attacking = async {
         // It delivers before the attack begins.
         let before = *acked.borrow();
-        let _ = acked.wait_for(|acked| *acked > before).await;
+        let is_well = timeout(PATIENCE, acked.wait_for(|acked| *acked > before)).await.is_ok();
         let at_begin = *acked.borrow();
-        let attack = tokio::task::spawn_blocking(attack);
+        // On a thread of its own, which nobody waits for where it does not end.
+        let (over, attack_is_over) = oneshot::channel();
+        std::thread::spawn(move || over.send(attack()));
         // Beyond what was on its way.
         let served = timeout(PATIENCE, acked.wait_for(|acked| *acked > at_begin + 16)).await;
-        let is_served = served.is_ok();
-        let held = timeout(PATIENCE, attack).await;
+        let is_served = is_well && served.is_ok();
+        let held = timeout(PATIENCE, attack_is_over).await;
         tell.send_replace(true);
         held.map_err(|_| "the attack does not end".to_owned())?.unwrap();
         if is_served { Ok(()) } else { Err("the healthy node waits".to_owned()) }
     };
-    let until = Until::Told(told);
-    let (delivered, attacked) = tokio::join!(healthy.deliver(url, &until), attacking);
+    let until = Until::Told(told.clone());
+    let delivering = async {
+        // A stream that ends is opened again, as agents do.
+        while !*told.borrow() {
+            healthy.deliver(url, &until).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    };
+    let (delivered, attacked) = tokio::join!(delivering, attacking);
     delivered.and(attacked)
 }
 
@@ -129,14 +140,11 @@ fn peak_kib(server: &RunningServer) -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn messages_over_the_limit(address: &str) -> Held {
-    let bomb = |_| {
-        let mut client = Http2::connect(address, None);
-        client.open_rpc(1, &[]);
-        client.send_message(1, 0, 64 << 20, 64 << 20);
-        Box::new(client) as Box<dyn Send>
-    };
-    (0..2).map(bomb).collect()
+fn message_over_the_limit(address: &str) -> Held {
+    let mut client = Http2::connect(address, None);
+    client.open_rpc(1, &[]);
+    client.send_message(1, 0, 72 << 20, 72 << 20);
+    vec![Box::new(client)]
 }
 
 fn lengths_without_content(address: &str) -> Held {
@@ -199,17 +207,6 @@ fn slow_readers(address: &str) -> Held {
         Box::new(client) as Box<dyn Send>
     };
     (0..10).map(slow).collect()
-}
-
-fn silent_connections(address: &str) -> Held {
-    let silent = |number: u32| {
-        let mut stream = TcpStream::connect(address).ok()?;
-        // The first byte of a ClientHello, of a request, or nothing at all.
-        let first: &[u8] = [&[0x16][..], b"G", b""][number as usize % 3];
-        let _ = stream.write_all(first);
-        Some(Box::new(stream) as Box<dyn Send>)
-    };
-    (0..600).filter_map(silent).collect()
 }
 
 fn endless_header(address: &str) -> Held {
