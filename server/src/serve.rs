@@ -47,6 +47,8 @@ pub(crate) const LOGIN: &str = "leasewatch_login";
 /// Name of the database in the own PostgreSQL.
 pub(crate) const DATABASE: &str = "leasewatch";
 const POOL_CONNECTIONS: u32 = 16;
+/// Connections of ingest alone: whatever pages ask for, segments are stored.
+const INGEST_CONNECTIONS: u32 = 4;
 /// Tenants that a first use may ask for.
 const TENANTS: [(&str, &str); 2] = [("default", "default"), ("demo", "demo")];
 
@@ -155,7 +157,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     let installers = look_for_agents(&options, &issuer);
     let grpc_options =
         GrpcOptions { open_enrollment: options.open_enrollment, ..GrpcOptions::new(tenants) };
-    let state = GrpcState::new(db.clone(), live.clone(), clock.clone(), identity, grpc_options)
+    let ingest = db.apart(INGEST_CONNECTIONS).await?;
+    let state = GrpcState::new(ingest.clone(), live.clone(), clock.clone(), identity, grpc_options)
         .announcing(showing.notice.clone());
     grpc::spawn_revocations(state.clone());
     let intake = take_uploads(&options, address, issuer.clone())?;
@@ -175,6 +178,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         () = port::accept(listener, port) => Ok(()),
         reason = database.exited() => Err(anyhow::anyhow!("the database ended: {reason}")),
     };
+    ingest.close().await;
     database.close().await?;
     ended
 }

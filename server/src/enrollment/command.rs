@@ -14,7 +14,7 @@ use super::{FLEET_MS, Issuer, Order, SINGLE_MS};
 use crate::clock::Clock;
 use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
-use crate::identity::Identity;
+use crate::identity::{self, Identity};
 use crate::serve::{DATABASE, LOGIN, node_addresses, node_trust, open_database};
 use crate::store::enrollment::{self, TokenKey, TokenKind, TokenRow};
 use crate::store::{Db, Scope, node, node_key, tenant};
@@ -124,6 +124,14 @@ pub async fn nodes(command: NodesCommand) -> anyhow::Result<()> {
         }
         NodesCommand::Revoke { node, serve } => {
             let options = ServeOptions::resolve(*serve)?;
+            // One that is made here would sign for nobody.
+            if !options.data_dir.join(identity::FILE_NAME).exists() {
+                bail!(
+                    "{} holds no identity.key, with which a revocation is signed: say with --data-dir where \
+                     the server keeps it",
+                    options.data_dir.display()
+                );
+            }
             let identity = Identity::of_server(&options.data_dir)?;
             on_database(&options, async |db| revoke_node(&db, &identity, node).await).await
         }

@@ -65,6 +65,18 @@ impl Db {
         let options = PgConnectOptions::from_str(url)?
             .application_name("leasewatch-server")
             .options([("search_path", "public"), ("timezone", "UTC")]);
+        Self::open(options, max_connections).await
+    }
+
+    /// The same database over connections of its own, so that nobody else can use them up.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn apart(&self, max_connections: u32) -> Result<Self, StoreError> {
+        Self::open(self.pool.connect_options().as_ref().clone(), max_connections).await
+    }
+
+    async fn open(options: PgConnectOptions, max_connections: u32) -> Result<Self, StoreError> {
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)
             .acquire_timeout(ACQUIRE_PATIENCE)
