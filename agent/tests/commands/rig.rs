@@ -125,6 +125,17 @@ pub(crate) fn sabotaged() -> PathBuf {
     program
 }
 
+/// The program that nodes install; `scripts/agent-dir` puts it beside the folders of the others.
+pub(crate) fn installed() -> PathBuf {
+    let programs = Path::new(env!("CARGO_BIN_EXE_leasewatch-agent")).parent().unwrap();
+    let folder = programs.parent().unwrap().join("agents");
+    let name = concat!("leasewatch-agent-", env!("CARGO_PKG_VERSION"), "-x86_64");
+    let program = folder.join(name);
+    let is_there = program.exists();
+    assert!(is_there, "{} is not built: run scripts/agent-dir {}", name, folder.display());
+    program
+}
+
 /// Looks again until there is something.
 pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
