@@ -112,8 +112,10 @@ async fn acknowledged_during(
         let (over, attack_is_over) = oneshot::channel();
         std::thread::spawn(move || over.send(attack()));
         // Beyond what was on its way.
-        let served = timeout(PATIENCE, acked.wait_for(|acked| *acked > at_begin + 16)).await;
-        let is_served = is_well && served.is_ok();
+        // What the wait returns holds a lock that whoever delivers waits for.
+        let served =
+            timeout(PATIENCE, acked.wait_for(|acked| *acked > at_begin + 16)).await.is_ok();
+        let is_served = is_well && served;
         let held = timeout(PATIENCE, attack_is_over).await;
         tell.send_replace(true);
         held.map_err(|_| "the attack does not end".to_owned())?.unwrap();
