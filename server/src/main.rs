@@ -316,10 +316,8 @@ async fn import_history(past: Past) -> anyhow::Result<()> {
     let progress = Progress::default();
     let report = watched(history::run(&request, &progress), &progress).await?;
     let (segments, node) = (report.segments, &report.node);
-    println!(
-        "imported {segments} segments of simulated data, {} to {}",
-        report.period.start, report.period.end
-    );
+    let (from, to) = (report.period.start, report.period.end);
+    println!("imported {segments} segments of simulated data, {from} to {to}");
     if report.segments_covered > 0 {
         println!("skipped {} segments that are recorded already", report.segments_covered);
     }
@@ -363,11 +361,9 @@ async fn with_progress_line<T>(importing: impl Future<Output = T>, progress: &Pr
 /// `reading    [########............] 40 %  12 of 30 MB`
 fn progress_line(step: Step) -> String {
     const WIDTH: u64 = 30;
-    const MEGABYTE: u64 = 1_000_000;
+    let mb = |bytes: u64| bytes / 1_000_000;
     let (name, counts) = match step {
-        Step::Reading(done, all) => {
-            ("reading", format!("{} of {} MB", done / MEGABYTE, all / MEGABYTE))
-        }
+        Step::Reading(done, all) => ("reading", format!("{} of {} MB", mb(done), mb(all))),
         Step::Sealing(done, all) => ("sealing", format!("{done} of {all} rows")),
         Step::Delivering(done, all) => ("delivering", format!("{done} of {all} segments")),
     };

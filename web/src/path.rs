@@ -1,6 +1,7 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
+mod escape;
 pub mod pattern;
 mod range;
 
@@ -12,6 +13,7 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 
 use crate::format;
 use crate::i18n::Language;
+use escape::{decode, encode};
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -364,40 +366,6 @@ fn other_path(path: &str) -> String {
     let parts = path.split('/').filter(|part| !part.is_empty());
     let encoded: String = parts.map(|part| format!("/{}", encode(part))).collect();
     if encoded.is_empty() || encoded.len() > 200 { "/".to_owned() } else { encoded }
-}
-
-fn encode(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~' | b':') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
-/// Percent and plus decoding; broken escapes stay as they are, broken UTF-8 is replaced.
-fn decode(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let escape = bytes.get(at + 1..at + 3).and_then(|hex| std::str::from_utf8(hex).ok());
-        match (byte, escape.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
-            (b'%', Some(value)) => {
-                out.push(value);
-                at += 3;
-                continue;
-            }
-            (b'+', _) => out.push(b' '),
-            _ => out.push(*byte),
-        }
-        at += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]
