@@ -1,11 +1,12 @@
-//! Evidence: statements in one canonical form, and the signed chain of heads.
+//! Evidence: statements in one canonical form, the signed chain of heads, and the log.
 //!
-//! The log, checkpoints and bundles stand on top of these and are not here yet.
+//! Bundles stand on top of these and are not here yet.
 
 pub mod canonical;
 pub mod capture;
 pub mod chain;
 pub mod identity;
+pub mod log;
 pub mod spool;
 pub mod statement;
 
