@@ -1,7 +1,8 @@
 //! Evidence: statements in one canonical form, the signed chain of heads, and the log.
 //!
-//! Bundles stand on top of these and are not here yet.
+//! A bundle ([`bundle`]) is what is handed over; everything in it is of the other modules.
 
+pub mod bundle;
 pub mod canonical;
 pub mod capture;
 pub mod chain;
