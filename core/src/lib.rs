@@ -21,5 +21,9 @@ pub mod segment;
 pub mod delivery;
 pub mod metering;
 
+pub mod availability;
+
 pub mod catalogue;
 pub mod money;
+
+pub mod sla;
