@@ -26,4 +26,6 @@ pub mod availability;
 pub mod catalogue;
 pub mod money;
 
+pub mod lease;
+
 pub mod sla;
