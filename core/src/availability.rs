@@ -18,6 +18,9 @@ mod exclusion;
 mod law;
 mod state;
 
+#[cfg(test)]
+mod tests;
+
 use crate::metering::GapCause;
 use crate::time::Period;
 
