@@ -337,83 +337,101 @@ fn evidence_of(at: Period, ground: Ground) -> DownEvidence {
     evidence(at.start.0, at.end.0, ground.class, ground.cause)
 }
 
+/// Gaps in which a segment of the same time does not show that the node ran then.
+const NODE_NOT_SHOWN: [GapCause; 9] = [
+    GapCause::Conflict,
+    GapCause::ClockInvalid,
+    GapCause::Dropped,
+    GapCause::NodeReboot,
+    GapCause::InstanceRestart,
+    GapCause::AgentRestart,
+    GapCause::ObserverDown,
+    GapCause::NetUnreachable,
+    GapCause::Unexplained,
+];
+
+/// One instant of the facts.
+struct At<'a> {
+    facts: &'a Facts,
+    at: Timestamp,
+    gap: Option<GapCause>,
+    works: bool,
+    recorded: bool,
+}
+
+impl<'a> At<'a> {
+    fn new(facts: &'a Facts, at: Timestamp) -> Self {
+        let content = facts.stretches.iter().find(|s| s.period.contains(at)).map(|s| s.content);
+        let gap = match content {
+            Some(StretchContent::Gap(cause)) => Some(cause),
+            _ => None,
+        };
+        let recorded = facts.recorded.iter().any(|period| period.contains(at));
+        let works = content == Some(StretchContent::Measured)
+            || (gap == Some(GapCause::Unsupported) && recorded);
+        Self { facts, at, gap, works, recorded }
+    }
+
+    /// Grounds by which it is down.
+    fn down(&self) -> Vec<Ground> {
+        let here = self.facts.evidence.iter().filter(|e| e.period.contains(self.at));
+        let own = match self.gap {
+            Some(GapCause::GpuLost) => Some((EvidenceClass::E1, DownCause::GpuLost)),
+            Some(GapCause::GpuReplaced) => Some((EvidenceClass::E1, DownCause::GpuReplaced)),
+            Some(GapCause::NodeReboot) => Some((EvidenceClass::E3, DownCause::Reboot)),
+            _ => None,
+        };
+        let own = own.map(|(class, cause)| Ground { class, cause });
+        here.map(|evidence| evidence.ground)
+            .chain(own)
+            .filter(|ground| !matches!(ground.cause, DownCause::Throttle | DownCause::Fabric))
+            .filter(|ground| match ground.class {
+                EvidenceClass::E1 => !self.works && self.recorded,
+                EvidenceClass::E3 => !self.works,
+                EvidenceClass::E2 | EvidenceClass::E4 => {
+                    self.facts.observer.iter().any(|period| period.contains(self.at))
+                }
+                EvidenceClass::E5 => true,
+            })
+            .collect()
+    }
+
+    fn excluded(&self, wanted: impl Fn(&Exclusion) -> bool) -> Option<ExclusionKind> {
+        let here = self.facts.exclusions.iter().filter(|e| e.period.contains(self.at));
+        here.filter(|exclusion| wanted(exclusion)).map(|exclusion| exclusion.cause.kind()).min()
+    }
+
+    fn state(&self) -> State {
+        let in_time = |e: &Exclusion| match e.cause {
+            ExclusionCause::ProviderMaintenanceAnnounced { received_at, .. } => {
+                e.period.start.0 - received_at.0 >= LEAD_MS
+            }
+            ExclusionCause::TenantStopped => false,
+            _ => true,
+        };
+        let node_ran =
+            self.recorded && !self.gap.is_some_and(|cause| NODE_NOT_SHOWN.contains(&cause));
+        let stop = self
+            .excluded(|exclusion| exclusion.cause == ExclusionCause::TenantStopped)
+            .filter(|_| !self.works && !node_ran);
+        let down = self.down();
+        let admitted = down.iter().copied().filter(|ground| ground.class == EvidenceClass::E5);
+        match (self.excluded(in_time), stop, down.iter().min()) {
+            (Some(kind), ..) => State::Excluded(kind),
+            (None, Some(kind), _) => admitted.min().map_or(State::Excluded(kind), State::Down),
+            (None, None, Some(ground)) => State::Down(*ground),
+            (None, None, None) if self.works => State::Up,
+            (None, None, None) => {
+                State::Unknown(self.gap.map_or(UnknownCause::NotEnrolled, UnknownCause::Gap))
+            }
+        }
+    }
+}
+
 /// The state of one instant, by looking at everything that holds there.
 fn state_at(facts: &Facts, at: Timestamp) -> Option<State> {
-    let holds = |periods: &[Period]| periods.iter().any(|period| period.contains(at));
-    if !holds(&facts.contracted) {
-        return None;
-    }
-    let content = facts.stretches.iter().find(|s| s.period.contains(at)).map(|s| s.content);
-    let recorded = holds(&facts.recorded);
-    let works = match content {
-        Some(StretchContent::Measured) => true,
-        Some(StretchContent::Gap(GapCause::Unsupported)) => recorded,
-        _ => false,
-    };
-    let mut grounds: Vec<Ground> =
-        facts.evidence.iter().filter(|e| e.period.contains(at)).map(|e| e.ground).collect();
-    let own = match content {
-        Some(StretchContent::Gap(GapCause::GpuLost)) => {
-            Some((EvidenceClass::E1, DownCause::GpuLost))
-        }
-        Some(StretchContent::Gap(GapCause::GpuReplaced)) => {
-            Some((EvidenceClass::E1, DownCause::GpuReplaced))
-        }
-        Some(StretchContent::Gap(GapCause::NodeReboot)) => {
-            Some((EvidenceClass::E3, DownCause::Reboot))
-        }
-        _ => None,
-    };
-    grounds.extend(own.map(|(class, cause)| Ground { class, cause }));
-    let down = grounds
-        .into_iter()
-        .filter(|ground| !matches!(ground.cause, DownCause::Throttle | DownCause::Fabric))
-        .filter(|ground| match ground.class {
-            EvidenceClass::E1 => !works && recorded,
-            EvidenceClass::E3 => !works,
-            EvidenceClass::E2 | EvidenceClass::E4 => holds(&facts.observer),
-            EvidenceClass::E5 => true,
-        });
-    let excluding = |wanted: &dyn Fn(&Exclusion) -> bool| {
-        let here = facts.exclusions.iter().filter(|e| e.period.contains(at));
-        here.filter(|e| wanted(e)).map(|e| e.cause.kind()).min()
-    };
-    let in_time = |e: &Exclusion| match e.cause {
-        ExclusionCause::ProviderMaintenanceAnnounced { received_at, .. } => {
-            e.period.start.0 - received_at.0 >= LEAD_MS
-        }
-        ExclusionCause::TenantStopped => false,
-        _ => true,
-    };
-    let node_ran = recorded
-        && !matches!(
-            content,
-            Some(StretchContent::Gap(
-                GapCause::Conflict
-                    | GapCause::ClockInvalid
-                    | GapCause::Dropped
-                    | GapCause::NodeReboot
-                    | GapCause::InstanceRestart
-                    | GapCause::AgentRestart
-                    | GapCause::ObserverDown
-                    | GapCause::NetUnreachable
-                    | GapCause::Unexplained
-            ))
-        );
-    let is_stop = |e: &Exclusion| e.cause == ExclusionCause::TenantStopped;
-    let stop = excluding(&is_stop).filter(|_| !works && !node_ran);
-    let strongest = down.clone().min();
-    let admitted = down.filter(|ground| ground.class == EvidenceClass::E5).min();
-    Some(match (excluding(&in_time), stop) {
-        (Some(kind), _) => State::Excluded(kind),
-        (None, Some(kind)) => admitted.map_or(State::Excluded(kind), State::Down),
-        (None, None) => match (strongest, content) {
-            (Some(ground), _) => State::Down(ground),
-            (None, _) if works => State::Up,
-            (None, Some(StretchContent::Gap(cause))) => State::Unknown(UnknownCause::Gap(cause)),
-            (None, _) => State::Unknown(UnknownCause::NotEnrolled),
-        },
-    })
+    let contracted = facts.contracted.iter().any(|period| period.contains(at));
+    contracted.then(|| At::new(facts, at).state())
 }
 
 /// The same facts in another order, some twice, each stretch in two.
@@ -481,4 +499,30 @@ proptest! {
         sum.merge(&part(cut_to(period(cut, END))));
         prop_assert_eq!(sum, part(facts.contracted.clone()));
     }
+}
+
+#[test]
+fn down_intervals_of_one_cause_are_one_whatever_they_are_known_by() {
+    let mut facts = Facts::of(&[measured(0, 20), gap(20, 80, GapCause::Unexplained)]);
+    facts.recorded = vec![period(0, 20)];
+    facts.reachable = vec![period(0, 25)];
+    facts.exclusions = vec![notice(50, 55, 49)];
+    facts.evidence = vec![
+        evidence(10, 40, EvidenceClass::E4, DownCause::Connectivity),
+        evidence(30, 60, EvidenceClass::E2, DownCause::Connectivity),
+        evidence(60, 70, EvidenceClass::E5, DownCause::Hardware),
+    ];
+    let found = down_intervals(&facts.states());
+    let words: Vec<_> =
+        found.iter().map(|i| (i.period, i.cause, i.classes.as_slice(), i.disputed)).collect();
+    let both = [EvidenceClass::E2, EvidenceClass::E4];
+    assert_eq!(
+        words,
+        [
+            (period(10, 60), DownCause::Connectivity, &both[..], true),
+            (period(60, 70), DownCause::Hardware, &[EvidenceClass::E5][..], false),
+        ]
+    );
+    let down_ms: i64 = found.iter().map(|interval| interval.period.ms()).sum();
+    assert_eq!(down_ms, StateSums::of(&facts.states()).down_total_ms());
 }
