@@ -11,6 +11,7 @@ mod exec;
 mod footprint;
 mod live_lane;
 mod once;
+mod refusals;
 mod rig;
 mod sink;
 mod status;
