@@ -12,6 +12,7 @@ mod footprint;
 mod live_lane;
 mod once;
 mod refusals;
+mod returning;
 mod rig;
 mod sink;
 mod status;

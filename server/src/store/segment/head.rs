@@ -5,6 +5,7 @@ use leasewatch_core::id::{ChainId, EpochId, Hash, LifeUnitId, NodeId, Sequence};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::HeadRow;
+use crate::sabotage;
 use crate::store::StoreError;
 use crate::store::column::Column;
 
@@ -79,11 +80,12 @@ fn head(row: Row) -> Result<Head, StoreError> {
 }
 
 fn clock(row: &Row) -> Result<ClockState, StoreError> {
+    let known = |ms: Option<i64>| ms.filter(|_| !sabotage::is("clocks_believed"));
     Ok(ClockState {
         anchor_wall: Timestamp(row.clock_wall_at),
         anchor_boot_ms: row.clock_boot_ms,
-        offset_ms: row.clock_offset_ms,
-        bound_ms: row.clock_bound_ms,
+        offset_ms: known(row.clock_offset_ms),
+        bound_ms: known(row.clock_bound_ms),
         source: column("clock_source").named(&row.clock_source, ClockSource::from_name)?,
     })
 }
