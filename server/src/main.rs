@@ -10,6 +10,7 @@ use leasewatch_core::id::{GpuUuid, Slug};
 use leasewatch_core::time::{Period, Timestamp, Zone};
 use leasewatch_proto::channel::install_cryptography;
 use leasewatch_server::accounts::{self, TokensCommand, UsersCommand};
+use leasewatch_server::apply::command::{self as apply, Apply, LeasesCommand};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
 use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, default_base_dir};
@@ -59,6 +60,14 @@ enum Command {
     /// Nodes and their keys.
     #[command(subcommand)]
     Nodes(NodesCommand),
+    /// Writes leases, billing sessions, assignments and labels from files into the database.
+    ///
+    /// All of a run or nothing: what is wrong is named by file, line and field. The same files again
+    /// change nothing.
+    Apply(Box<Apply>),
+    /// What is rented.
+    #[command(subcommand)]
+    Leases(LeasesCommand),
     /// The key by which nodes know the server.
     #[command(subcommand)]
     Identity(IdentityCommand),
@@ -256,6 +265,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
             println!("removed {removed} demo nodes");
             Ok(())
         }
+        Command::Apply(asked) => apply::apply(*asked).await,
+        Command::Leases(asked) => apply::leases(asked).await,
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
         Command::Identity(asked) => keys::identity(asked),
