@@ -217,6 +217,10 @@ impl Context {
         self.here.to(Route::Enroll).href()
     }
 
+    pub(crate) fn leases(&self) -> String {
+        self.here.to(Route::Leases).href()
+    }
+
     pub(crate) fn users(&self) -> String {
         self.here.to(Route::Users).href()
     }

@@ -15,6 +15,9 @@ use crate::format;
 use crate::i18n::Language;
 use escape::{decode, encode};
 
+/// Characters of what a table is looked through by.
+const FIND_CHARS: usize = 120;
+
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
@@ -50,8 +53,36 @@ pub enum Route {
         /// The token's number.
         token: i32,
     },
+    /// What is rented.
+    Leases,
+    /// The form of a new lease.
+    LeaseNew,
+    /// Where tables of leases are sent.
+    LeasesImport,
+    /// A lease, or a page about it.
+    Lease {
+        /// The tenant's public name.
+        tenant: String,
+        /// The lease's.
+        lease: String,
+        /// Which of its pages.
+        part: LeasePart,
+    },
+    /// The labels of the node with this id.
+    NodeLabels(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
     Other(String),
+}
+
+/// A page about a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeasePart {
+    /// The lease itself.
+    Page,
+    /// The form of its terms.
+    Edit,
+    /// Where GPUs are assigned to it.
+    Assign,
 }
 
 /// What a URL's query says.
@@ -67,6 +98,10 @@ pub struct UrlState {
     pub range: RangeState,
     /// True when the page does not refresh itself.
     pub paused: bool,
+    /// What rows of a table are looked for by, if by anything.
+    pub find: Option<String>,
+    /// The column that a table is sorted by, from the end with `-` before it.
+    pub sort: Option<String>,
 }
 
 /// A page with its state.
@@ -137,6 +172,8 @@ impl UrlState {
                     state.week = Some(value);
                 }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
+                "q" => state.find = Some(value.chars().take(FIND_CHARS).collect()),
+                "sort" => state.sort = Some(value.chars().take(FIND_CHARS).collect()),
                 "refresh" => {
                     state.paused = match value.as_str() {
                         "on" => false,
@@ -157,6 +194,8 @@ impl UrlState {
         pairs.extend(self.week.clone().map(|week| ("week", week)));
         pairs.extend(self.range.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
+        pairs.extend(self.find.clone().map(|find| ("q", find)));
+        pairs.extend(self.sort.clone().map(|sort| ("sort", sort)));
         pairs
     }
 }
@@ -185,6 +224,18 @@ impl Address {
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
                 .replace("{token}", &token.to_string()),
+            Route::Leases => pattern::LEASES.to_owned(),
+            Route::LeaseNew => pattern::LEASE_NEW.to_owned(),
+            Route::LeasesImport => pattern::LEASES_IMPORT.to_owned(),
+            Route::Lease { tenant, lease, part } => {
+                let pattern = match part {
+                    LeasePart::Page => pattern::LEASE,
+                    LeasePart::Edit => pattern::LEASE_EDIT,
+                    LeasePart::Assign => pattern::LEASE_ASSIGN,
+                };
+                of_lease(pattern, tenant, lease)
+            }
+            Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
     }
@@ -197,7 +248,15 @@ impl Address {
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
+            Route::Leases => pattern::LEASES_JSON.to_owned(),
+            Route::Lease { tenant, lease, part: LeasePart::Page } => {
+                of_lease(pattern::LEASE_JSON, tenant, lease)
+            }
             Route::Import
+            | Route::LeaseNew
+            | Route::LeasesImport
+            | Route::Lease { .. }
+            | Route::NodeLabels(_)
             | Route::SignIn
             | Route::Link(_)
             | Route::Account
@@ -245,6 +304,19 @@ impl Address {
         Self { route: self.route.clone(), state }
     }
 
+    /// The same table, sorted by another column.
+    #[must_use]
+    pub fn sorted(&self, sort: &str) -> Self {
+        let state = UrlState { sort: Some(sort.to_owned()), ..self.state.clone() };
+        Self { route: self.route.clone(), state }
+    }
+
+    /// The table of leases as CSV, with the page's filter and order.
+    #[must_use]
+    pub fn leases_csv(&self) -> String {
+        with_query(pattern::LEASES_CSV.to_owned(), &self.state.pairs())
+    }
+
     /// The same page with or without refreshing itself.
     #[must_use]
     pub fn paused(&self, paused: bool) -> Self {
@@ -255,8 +327,8 @@ impl Address {
     /// Another page with the same language and zone.
     #[must_use]
     pub fn to(&self, route: Route) -> Self {
-        let state = UrlState { week: None, range: RangeState::default(), ..self.state.clone() };
-        Self { route, state }
+        let UrlState { language, zone, paused, .. } = self.state;
+        Self { route, state: UrlState { language, zone, paused, ..UrlState::default() } }
     }
 }
 
@@ -299,6 +371,17 @@ pub fn import_again(here: &Address, id: &str) -> String {
 #[must_use]
 pub fn node_revoke(here: &Address, id: &str) -> String {
     with_query(pattern::NODE_REVOKE.replace("{node}", &encode(id)), &here.state.pairs())
+}
+
+/// Where something about a lease is sent, in the language and zone of `here`.
+#[must_use]
+pub fn lease_action(here: &Address, pattern: &str, tenant: &str, lease: &str) -> String {
+    let pairs = here.to(Route::Leases).state.pairs();
+    with_query(of_lease(pattern, tenant, lease), &pairs)
+}
+
+fn of_lease(pattern: &str, tenant: &str, lease: &str) -> String {
+    pattern.replace("{tenant}", &encode(tenant)).replace("{lease}", &encode(lease))
 }
 
 /// Live values in a language.
@@ -380,6 +463,8 @@ mod tests {
             week: Some("2026-07-27".to_owned()),
             range: RangeState::last(Last::Week),
             paused: true,
+            find: Some("h100 team=nlp".to_owned()),
+            sort: Some("-price".to_owned()),
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };
         let href = address.href();
