@@ -1,4 +1,6 @@
-//! Taking the demo fleet out again.
+//! The demo fleet's leases, and taking it out again.
+
+pub mod leases;
 
 use anyhow::Context as _;
 use leasewatch_core::id::Slug;
@@ -14,18 +16,25 @@ use crate::store::{Db, Scope, tenant};
 /// # Errors
 /// When the database cannot be opened, or a node of the tenant holds data that is not simulated.
 pub async fn remove(options: &ServeOptions) -> anyhow::Result<u32> {
+    on_database(options, async |db| remove_from(&db).await).await
+}
+
+async fn on_database<T>(
+    options: &ServeOptions,
+    work: impl AsyncFnOnce(Db) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let running = match options.database {
         Database::Own { .. } => EmbeddedPostgres::running_url(&options.data_dir, LOGIN, DATABASE),
         Database::External { .. } => None,
     };
     if let Some(url) = running {
         let db = Db::connect(&url, 1).await.context("the running database does not answer")?;
-        return remove_from(&db).await;
+        return work(db).await;
     }
     let database = open_database(options).await?;
-    let removed = remove_from(&database.db).await;
+    let done = work(database.db.clone()).await;
     database.close().await?;
-    removed
+    done
 }
 
 async fn remove_from(db: &Db) -> anyhow::Result<u32> {

@@ -187,6 +187,8 @@ struct Taken {
 
 #[derive(Subcommand)]
 enum Demo {
+    /// Writes leases for the nodes of the demo that are there, and the nights since the last time.
+    Leases(ServeFlags),
     /// Removes every node of the tenant `demo` with its hours. Refuses if one holds real data.
     Remove(ServeFlags),
 }
@@ -260,6 +262,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(Import::History(past)) => import_history(past).await,
         Command::Import(Import::Spool(flags)) => import_spool(*flags).await,
         Command::Export(Export::Segments(taken)) => export_segments(*taken).await,
+        Command::Demo(Demo::Leases(flags)) => {
+            let (leases, changes) = demo::leases::apply(&ServeOptions::resolve(flags)?).await?;
+            println!("demo: {leases} rentals, {changes} changes");
+            Ok(())
+        }
         Command::Demo(Demo::Remove(flags)) => {
             let removed = demo::remove(&ServeOptions::resolve(flags)?).await?;
             println!("removed {removed} demo nodes");

@@ -76,6 +76,29 @@ pub fn terms(entered: &Entered, zone: Zone) -> Result<LeaseTerms, Vec<Wrong>> {
     }
 }
 
+/// Terms in place of others that were shown: what was left as shown stays as it was, also where its
+/// text says less.
+///
+/// # Errors
+/// Each field with what is wrong with it.
+pub fn terms_over(
+    (before, shown): (&LeaseTerms, &Entered),
+    entered: &Entered,
+    zone: Zone,
+) -> Result<LeaseTerms, Vec<Wrong>> {
+    let mut terms = terms(entered, zone)?;
+    // Browsers send line ends of two characters.
+    let lines = |text: &str| text.replace("\r\n", "\n");
+    let is_same = |field: &str| lines(entered.get(field)) == shown.get(field);
+    if is_same("labels") {
+        terms.labels.clone_from(&before.labels);
+    }
+    if is_same("fees") && terms.currency == before.currency {
+        terms.fees.clone_from(&before.fees);
+    }
+    Ok(terms)
+}
+
 struct Reader<'a> {
     entered: &'a Entered,
     zone: Zone,
@@ -182,9 +205,11 @@ impl Reader<'_> {
     }
 
     fn minima(&mut self) -> Minima {
+        let power = |text: &str| milli(text).ok_or("must be a number");
+        let power_limit_mw = self.maybe("power_limit_w", power);
         let mut number = |field| self.maybe(field, |text| parsed::<i64>(text, "must be a number"));
         Minima {
-            power_limit_mw: number("power_limit_w").map(|watts| watts.saturating_mul(1_000)),
+            power_limit_mw,
             memory_mib: number("memory_mib"),
             sm_clock_mhz: number("sm_clock_mhz"),
             pcie_generation: number("pcie_generation"),
@@ -247,6 +272,13 @@ fn percent(text: &str) -> Option<u32> {
     let (_, fraction) = number.split_once('.').unwrap_or((number, ""));
     (fraction.len() <= 4).then_some(())?;
     Some(parse_ratio_ppm(number)? / 100)
+}
+
+/// `700`, `699.5`: a number in thousandths.
+fn milli(text: &str) -> Option<i64> {
+    let (_, fraction) = text.split_once('.').unwrap_or((text, ""));
+    (fraction.len() <= 3).then_some(())?;
+    Some(i64::from(parse_ratio_ppm(text)? / 1_000))
 }
 
 /// `aws-ec2@3`.
@@ -313,7 +345,11 @@ pub fn of_terms(terms: &LeaseTerms, time: impl Fn(Timestamp) -> String) -> Enter
     let stops = if terms.billing.stop_ends_billing { "yes" } else { "no" };
     put("stop_ends_billing", Some(stops.to_owned()));
     let number = |value: Option<i64>| value.map(|value| value.to_string());
-    put("power_limit_w", number(terms.minima.power_limit_mw.map(|mw| mw / 1_000)));
+    let watts = |mw: i64| {
+        let text = format!("{}.{:03}", mw / 1_000, mw % 1_000);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    };
+    put("power_limit_w", terms.minima.power_limit_mw.map(watts));
     put("memory_mib", number(terms.minima.memory_mib));
     put("sm_clock_mhz", number(terms.minima.sm_clock_mhz));
     put("pcie_generation", number(terms.minima.pcie_generation));

@@ -371,3 +371,19 @@ async fn a_table_is_stored_whole_unless_the_right_rows_are_asked_for() {
         outcome.refused.iter().map(|row| (row.line, row.wrong[0].field.as_str())).collect();
     assert_eq!((outcome.changes.len(), refused), (1, vec![(3, "starts_at"), (4, "lease")]));
 }
+
+#[tokio::test]
+async fn the_file_of_the_documents_is_one() {
+    let text = include_str!("../../../docs/OPERATIONS.md");
+    let (_, leases) = text.split_once("\n## Leases\n").unwrap();
+    let (_, file) = leases.split_once("```toml\n").unwrap();
+    let (file, _) = file.split_once("```").unwrap();
+    let test = support::database().await;
+    let node = enrol(&test.db, "default", 1, Origin::Measured).await;
+    let tenant = node.key.tenant;
+    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1);
+    assert_eq!(apply(&test.db, tenant, file).await, Ok(vec![]));
+    let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let exported = export(&mut tx).await.unwrap();
+    assert_eq!(apply(&test.db, tenant, &exported).await, Ok(vec![]));
+}

@@ -41,7 +41,7 @@ const SERVER: [(&str, &[&str]); 21] = [
     ("import", &["clock", "identity", "config", "intake", "enrollment"]),
     // What http puts in, import takes out.
     ("intake", &[]),
-    ("demo", &["config", "embedded_postgres", "serve", "store"]),
+    ("demo", &["apply", "clock", "config", "embedded_postgres", "serve", "store"]),
     ("enrollment", &["clock", "config", "embedded_postgres", "identity", "serve", "store"]),
     ("export", &["config", "embedded_postgres", "serve", "store"]),
     ("error", &[]),

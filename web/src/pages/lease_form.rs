@@ -211,7 +211,8 @@ impl Page<'_> {
                 let is_open = is_wrong || self.view.of.is_some();
                 let class: (&str, &dyn Display) = ("class", &"more");
                 let open: (&str, &dyn Display) = ("open", &"open");
-                out.open("details", if is_open { &[class, open][..] } else { &[class][..] });
+                let attributes = [class, open];
+                out.open("details", attributes.get(..1 + usize::from(is_open)).unwrap_or_default());
                 out.element("summary", &[], self.cx.t(*title));
             }
             for spec in *specs {

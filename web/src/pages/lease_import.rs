@@ -99,7 +99,7 @@ impl Page<'_> {
         pattern::LEASES_IMPORT
     }
 
-    fn stored(&self, rows: impl std::borrow::Borrow<i64>) -> String {
-        phrase::lease_table_stored(self.cx.language, rows.borrow())
+    fn stored(&self, rows: impl std::fmt::Display) -> String {
+        phrase::lease_table_stored(self.cx.language, rows)
     }
 }

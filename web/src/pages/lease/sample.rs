@@ -96,7 +96,7 @@ impl LeaseView {
             withdrawn_at: (gpu == 3).then_some(NOW),
             reason: (gpu == 3).then(|| "the wrong one".to_owned()),
         };
-        let session = |number: i32, running| SessionLine {
+        let session = |number: i32, running: bool| SessionLine {
             number,
             starts_at: NOW.plus_ms(-i64::from(number) * DAY_MS),
             ends_at: (!running).then(|| NOW.plus_ms(-i64::from(number) * DAY_MS + 9 * HOUR_MS)),
