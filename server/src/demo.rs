@@ -3,12 +3,39 @@
 pub mod leases;
 
 use anyhow::Context as _;
+use clap::Subcommand;
 use leasewatch_core::id::Slug;
 
-use crate::config::{Database, ServeOptions};
+use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::serve::{DATABASE, LOGIN, open_database};
 use crate::store::{Db, Scope, tenant};
+
+/// The demo fleet.
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// Writes leases for the nodes of the demo that are there, and the nights since the last time.
+    Leases(ServeFlags),
+    /// Removes every node of the tenant `demo` with its hours. Refuses if one holds real data.
+    Remove(ServeFlags),
+}
+
+/// Runs a command; what it did, in words.
+///
+/// # Errors
+/// What is wrong, in words for the operator.
+pub async fn command(command: DemoCommand) -> anyhow::Result<String> {
+    Ok(match command {
+        DemoCommand::Leases(flags) => {
+            let (leases, changes) = leases::apply(&ServeOptions::resolve(flags)?).await?;
+            format!("demo: {leases} rentals, {changes} changes")
+        }
+        DemoCommand::Remove(flags) => {
+            let removed = remove(&ServeOptions::resolve(flags)?).await?;
+            format!("removed {removed} demo nodes")
+        }
+    })
+}
 
 /// Removes every node of the tenant `demo`; returns how many. Works beside a running server and
 /// without one.

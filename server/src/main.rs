@@ -13,6 +13,7 @@ use leasewatch_server::accounts::{self, TokensCommand, UsersCommand};
 use leasewatch_server::apply::command::{self as apply, Apply, LeasesCommand};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
+use leasewatch_server::demo::{self, DemoCommand};
 use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, default_base_dir};
 use leasewatch_server::enrollment::command::{self, JoinTokenCommand, NodesCommand};
 use leasewatch_server::export::{self, ExportRequest};
@@ -20,8 +21,8 @@ use leasewatch_server::import::history::{self, HistoryRequest};
 use leasewatch_server::import::spool::{self, SpoolFlags, SpoolRequest};
 use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
+use leasewatch_server::serve;
 use leasewatch_server::serve::command::{self as keys, IdentityCommand, TlsCommand};
-use leasewatch_server::{demo, serve};
 
 /// Collects what rented GPUs did, keeps exact hours, and shows them.
 #[derive(Parser)]
@@ -53,7 +54,7 @@ enum Command {
     Export(Export),
     /// The demo fleet.
     #[command(subcommand)]
-    Demo(Demo),
+    Demo(DemoCommand),
     /// Strings with which nodes join.
     #[command(subcommand)]
     JoinToken(JoinTokenCommand),
@@ -185,14 +186,6 @@ struct Taken {
     gpu: Option<GpuUuid>,
 }
 
-#[derive(Subcommand)]
-enum Demo {
-    /// Writes leases for the nodes of the demo that are there, and the nights since the last time.
-    Leases(ServeFlags),
-    /// Removes every node of the tenant `demo` with its hours. Refuses if one holds real data.
-    Remove(ServeFlags),
-}
-
 fn zone(name: &str) -> Result<Zone, String> {
     Zone::parse(name).map_err(|error| error.to_string())
 }
@@ -247,14 +240,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(flags) => serve::serve(ServeOptions::resolve(flags)?).await,
         Command::Health(flags) => serve::ready(ServeOptions::resolve(flags)?.listen).await,
-        Command::Users(command) => {
-            println!("{}", accounts::users(command).await?);
-            Ok(())
-        }
-        Command::Tokens(command) => {
-            println!("{}", accounts::tokens(command).await?);
-            Ok(())
-        }
+        Command::Users(command) => said(accounts::users(command).await?),
+        Command::Tokens(command) => said(accounts::tokens(command).await?),
         Command::Import(Import::NvidiaSmi { log, columns }) => {
             import_log(log, LogKind::Smi, columns).await
         }
@@ -262,16 +249,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(Import::History(past)) => import_history(past).await,
         Command::Import(Import::Spool(flags)) => import_spool(*flags).await,
         Command::Export(Export::Segments(taken)) => export_segments(*taken).await,
-        Command::Demo(Demo::Leases(flags)) => {
-            let (leases, changes) = demo::leases::apply(&ServeOptions::resolve(flags)?).await?;
-            println!("demo: {leases} rentals, {changes} changes");
-            Ok(())
-        }
-        Command::Demo(Demo::Remove(flags)) => {
-            let removed = demo::remove(&ServeOptions::resolve(flags)?).await?;
-            println!("removed {removed} demo nodes");
-            Ok(())
-        }
+        Command::Demo(asked) => said(demo::command(asked).await?),
         Command::Apply(asked) => apply::apply(*asked).await,
         Command::Leases(asked) => apply::leases(asked).await,
         Command::JoinToken(asked) => command::join_token(asked).await,
@@ -281,6 +259,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
         // `main` has dealt with it.
         Command::InternalPostgres(_) => Ok(()),
     }
+}
+
+fn said(text: String) -> anyhow::Result<()> {
+    println!("{text}");
+    Ok(())
 }
 
 async fn export_segments(taken: Taken) -> anyhow::Result<()> {
@@ -293,8 +276,7 @@ async fn export_segments(taken: Taken) -> anyhow::Result<()> {
         file: taken.file,
     };
     let written = export::segments(&options, &request).await?;
-    println!("wrote {written} segments to {}", request.file.display());
-    Ok(())
+    said(format!("wrote {written} segments to {}", request.file.display()))
 }
 
 async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> anyhow::Result<()> {

@@ -238,6 +238,11 @@ impl Context {
         self.here.to(Route::Node(id.to_owned())).href()
     }
 
+    /// Where the labels of a node are changed.
+    pub(crate) fn labels(&self, id: &str) -> String {
+        self.here.to(Route::NodeLabels(id.to_owned())).href()
+    }
+
     /// A GPU's page, over `range`.
     pub(crate) fn gpu(&self, node: &str, slot: u16, range: RangeState) -> String {
         self.here.to(Route::Gpu { node: node.to_owned(), slot }).in_range(range).href()

@@ -2,9 +2,13 @@
 //! zone, week, range, and whether it refreshes itself.
 
 mod escape;
+mod lease;
 pub mod pattern;
+mod query_error;
 mod range;
 
+pub use lease::{LeasePart, lease_action};
+pub use query_error::QueryError;
 pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
 
 use std::fmt::Write as _;
@@ -14,6 +18,7 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 use crate::format;
 use crate::i18n::Language;
 use escape::{decode, encode};
+use lease::of_lease;
 
 /// Characters of what a table is looked through by.
 const FIND_CHARS: usize = 120;
@@ -74,17 +79,6 @@ pub enum Route {
     Other(String),
 }
 
-/// A page about a lease.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeasePart {
-    /// The lease itself.
-    Page,
-    /// The form of its terms.
-    Edit,
-    /// Where GPUs are assigned to it.
-    Assign,
-}
-
 /// What a URL's query says.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UrlState {
@@ -111,41 +105,6 @@ pub struct Address {
     pub route: Route,
     /// Its state.
     pub state: UrlState,
-}
-
-/// A parameter of a query that cannot be understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryError {
-    /// `lang` is not a language of the interface.
-    Language,
-    /// `tz` is not an IANA zone.
-    Zone,
-    /// `week` is not a date.
-    Week,
-    /// `from` is not a time.
-    From,
-    /// `to` is not a time.
-    To,
-    /// `last` is not one of [`Last::ALL`].
-    Last,
-    /// `refresh` is not `on` or `off`.
-    Refresh,
-}
-
-impl QueryError {
-    /// The parameter's name.
-    #[must_use]
-    pub fn parameter(self) -> &'static str {
-        match self {
-            Self::Language => "lang",
-            Self::Zone => "tz",
-            Self::Week => "week",
-            Self::From => "from",
-            Self::To => "to",
-            Self::Last => "last",
-            Self::Refresh => "refresh",
-        }
-    }
 }
 
 impl UrlState {
@@ -227,14 +186,7 @@ impl Address {
             Route::Leases => pattern::LEASES.to_owned(),
             Route::LeaseNew => pattern::LEASE_NEW.to_owned(),
             Route::LeasesImport => pattern::LEASES_IMPORT.to_owned(),
-            Route::Lease { tenant, lease, part } => {
-                let pattern = match part {
-                    LeasePart::Page => pattern::LEASE,
-                    LeasePart::Edit => pattern::LEASE_EDIT,
-                    LeasePart::Assign => pattern::LEASE_ASSIGN,
-                };
-                of_lease(pattern, tenant, lease)
-            }
+            Route::Lease { tenant, lease, part } => of_lease(part.pattern(), tenant, lease),
             Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
@@ -311,12 +263,6 @@ impl Address {
         Self { route: self.route.clone(), state }
     }
 
-    /// The table of leases as CSV, with the page's filter and order.
-    #[must_use]
-    pub fn leases_csv(&self) -> String {
-        with_query(pattern::LEASES_CSV.to_owned(), &self.state.pairs())
-    }
-
     /// The same page with or without refreshing itself.
     #[must_use]
     pub fn paused(&self, paused: bool) -> Self {
@@ -371,17 +317,6 @@ pub fn import_again(here: &Address, id: &str) -> String {
 #[must_use]
 pub fn node_revoke(here: &Address, id: &str) -> String {
     with_query(pattern::NODE_REVOKE.replace("{node}", &encode(id)), &here.state.pairs())
-}
-
-/// Where something about a lease is sent, in the language and zone of `here`.
-#[must_use]
-pub fn lease_action(here: &Address, pattern: &str, tenant: &str, lease: &str) -> String {
-    let pairs = here.to(Route::Leases).state.pairs();
-    with_query(of_lease(pattern, tenant, lease), &pairs)
-}
-
-fn of_lease(pattern: &str, tenant: &str, lease: &str) -> String {
-    pattern.replace("{tenant}", &encode(tenant)).replace("{lease}", &encode(lease))
 }
 
 /// Live values in a language.

@@ -279,6 +279,10 @@ impl Page<'_> {
         self.cx.here.to(Route::LeasesImport).href()
     }
 
+    fn apply_command(&self) -> &'static str {
+        "leasewatch-server apply -f leases.toml"
+    }
+
     fn csv(&self) -> String {
         self.cx.here.leases_csv()
     }

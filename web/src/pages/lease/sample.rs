@@ -94,7 +94,7 @@ impl LeaseView {
             written_at: NOW.plus_ms(-DAY_MS),
             written_by: (gpu > 0).then(|| "ada".to_owned()),
             withdrawn_at: (gpu == 3).then_some(NOW),
-            reason: (gpu == 3).then(|| "the wrong one".to_owned()),
+            reason: (gpu == 3).then(|| "wrong card".to_owned()),
         };
         let session = |number: i32, running: bool| SessionLine {
             number,
@@ -106,7 +106,7 @@ impl LeaseView {
             revision: number,
             written_at: NOW.plus_ms(-DAY_MS),
             written_by: (number > 1).then(|| "ada".to_owned()),
-            reason: (number > 1).then(|| "the contract says so".to_owned()),
+            reason: (number > 1).then(|| "see contract".to_owned()),
             terms: terms.clone(),
         };
         let at = NOW.plus_ms(-2 * DAY_MS);
