@@ -8,6 +8,8 @@ mod fixture;
 mod hours;
 #[path = "store/launcher.rs"]
 mod launcher;
+#[path = "store/leases.rs"]
+mod leases;
 #[path = "store/migrations.rs"]
 mod migrations;
 #[path = "store/nodes.rs"]
