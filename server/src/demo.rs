@@ -1,4 +1,7 @@
-//! Taking the demo fleet out again.
+//! The demo fleet: whose it is, and taking it out again.
+//!
+//! It belongs to two tenants that rent from the same providers, so that what is kept apart can be
+//! seen. `scripts/demo.sh` says which node is whose.
 
 use anyhow::Context as _;
 use leasewatch_core::id::Slug;
@@ -8,11 +11,15 @@ use crate::embedded_postgres::EmbeddedPostgres;
 use crate::serve::{DATABASE, LOGIN, open_database};
 use crate::store::{Db, Scope, tenant};
 
-/// Removes every node of the tenant `demo`; returns how many. Works beside a running server and
-/// without one.
+/// Public names of the tenants of simulated nodes.
+pub const TENANTS: [&str; 2] = ["demo", "demo-team-b"];
+
+/// Removes every node of [`TENANTS`]; returns how many. Works beside a running server and without
+/// one.
 ///
 /// # Errors
-/// When the database cannot be opened, or a node of the tenant holds data that is not simulated.
+/// When the database cannot be opened, or a node of theirs holds data that is not simulated; then
+/// nothing is removed.
 pub async fn remove(options: &ServeOptions) -> anyhow::Result<u32> {
     let running = match options.database {
         Database::Own { .. } => EmbeddedPostgres::running_url(&options.data_dir, LOGIN, DATABASE),
@@ -29,10 +36,13 @@ pub async fn remove(options: &ServeOptions) -> anyhow::Result<u32> {
 }
 
 async fn remove_from(db: &Db) -> anyhow::Result<u32> {
-    let demo = Slug::new("demo")?;
     let mut tx = db.begin(Scope::Worker).await?;
-    let Some(row) = tenant::by_slug(&mut tx, &demo).await? else { return Ok(0) };
-    let removed = tenant::remove_simulated(&mut tx, row.key).await?;
+    let mut removed = 0;
+    for slug in TENANTS {
+        if let Some(row) = tenant::by_slug(&mut tx, &Slug::new(slug)?).await? {
+            removed += tenant::remove_simulated(&mut tx, row.key).await?;
+        }
+    }
     tx.commit().await?;
     Ok(removed)
 }

@@ -22,3 +22,4 @@ mod sabotage;
 pub mod secret;
 pub mod serve;
 pub mod store;
+pub mod tenancy;

@@ -20,6 +20,7 @@ use leasewatch_server::import::spool::{self, SpoolFlags, SpoolRequest};
 use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
 use leasewatch_server::serve::command::{self as keys, IdentityCommand, TlsCommand};
+use leasewatch_server::tenancy::command::{self as tenant, TenantCommand};
 use leasewatch_server::{demo, serve};
 
 /// Collects what rented GPUs did, keeps exact hours, and shows them.
@@ -59,6 +60,9 @@ enum Command {
     /// Nodes and their keys.
     #[command(subcommand)]
     Nodes(NodesCommand),
+    /// Whose nodes there are: tenants, everything of one as a file, and removing one.
+    #[command(subcommand)]
+    Tenant(TenantCommand),
     /// The key by which nodes know the server.
     #[command(subcommand)]
     Identity(IdentityCommand),
@@ -258,6 +262,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
+        Command::Tenant(asked) => tenant::run(asked).await,
         Command::Identity(asked) => keys::identity(asked),
         Command::Tls(asked) => keys::tls(asked),
         // `main` has dealt with it.

@@ -6,7 +6,8 @@
 //!
 //! Rules:
 //! 1. Queries are checked at compile time against the migrated schema (`scripts/sqlx-prepare`
-//!    writes `.sqlx`); the two places that build SQL text are [`Db::begin`] and `migration`.
+//!    writes `.sqlx`); the places that build SQL text are [`Db::begin`], `migration` and
+//!    `tenant_data`, which takes names from the catalogue.
 //! 2. A row becomes a value of `leasewatch_core` or an error that names table and column.
 //! 3. Nothing here knows the time, the network, or what the data means.
 
@@ -16,6 +17,7 @@ mod error;
 mod migration;
 mod preflight;
 
+pub mod audit;
 pub mod chain;
 pub mod enrollment;
 pub mod event;
@@ -33,6 +35,7 @@ pub mod segment;
 pub mod session;
 pub mod slot;
 pub mod tenant;
+pub mod tenant_data;
 pub mod token;
 pub mod user;
 pub mod user_link;

@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "store/audit.rs"]
+mod audit;
 #[path = "store/fixture.rs"]
 mod fixture;
 #[path = "store/hours.rs"]
@@ -12,10 +14,14 @@ mod launcher;
 mod migrations;
 #[path = "store/nodes.rs"]
 mod nodes;
+#[path = "store/offboarding.rs"]
+mod offboarding;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/segments.rs"]
 mod segments;
+#[path = "store/tenancy.rs"]
+mod tenancy;
 #[path = "store/tokens.rs"]
 mod tokens;
 #[path = "store/transactions.rs"]

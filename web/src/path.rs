@@ -41,6 +41,10 @@ pub enum Route {
     Account,
     /// Who there is.
     Users,
+    /// Which tenants there are.
+    Tenants,
+    /// Who did what.
+    Audit,
     /// Where join strings are made.
     Enroll,
     /// A join token of a tenant.
@@ -67,6 +71,8 @@ pub struct UrlState {
     pub range: RangeState,
     /// True when the page does not refresh itself.
     pub paused: bool,
+    /// The only action that the audit log shows, by name.
+    pub action: Option<String>,
 }
 
 /// A page with its state.
@@ -95,6 +101,8 @@ pub enum QueryError {
     Last,
     /// `refresh` is not `on` or `off`.
     Refresh,
+    /// `action` is no name.
+    Action,
 }
 
 impl QueryError {
@@ -109,6 +117,7 @@ impl QueryError {
             Self::To => "to",
             Self::Last => "last",
             Self::Refresh => "refresh",
+            Self::Action => "action",
         }
     }
 }
@@ -136,6 +145,11 @@ impl UrlState {
                     local_midnight(&value, Zone::UTC).ok_or(QueryError::Week)?;
                     state.week = Some(value);
                 }
+                "action" => {
+                    let is_name = value.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+                    state.action = Some(value).filter(|name| is_name && name.len() <= 40);
+                    state.action.as_ref().ok_or(QueryError::Action)?;
+                }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
                 "refresh" => {
                     state.paused = match value.as_str() {
@@ -157,6 +171,7 @@ impl UrlState {
         pairs.extend(self.week.clone().map(|week| ("week", week)));
         pairs.extend(self.range.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
+        pairs.extend(self.action.clone().map(|action| ("action", action)));
         pairs
     }
 }
@@ -181,6 +196,8 @@ impl Address {
             Route::Link(secret) => pattern::LINK.replace("{secret}", &encode(secret)),
             Route::Account => pattern::ACCOUNT.to_owned(),
             Route::Users => pattern::USERS.to_owned(),
+            Route::Tenants => pattern::TENANTS.to_owned(),
+            Route::Audit => pattern::AUDIT.to_owned(),
             Route::Enroll => pattern::ENROLL.to_owned(),
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
@@ -196,6 +213,8 @@ impl Address {
             Route::Overview => pattern::OVERVIEW_JSON.to_owned(),
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
+            Route::Tenants => pattern::TENANTS_JSON.to_owned(),
+            Route::Audit => pattern::AUDIT_JSON.to_owned(),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
             Route::Import
             | Route::SignIn
@@ -255,7 +274,8 @@ impl Address {
     /// Another page with the same language and zone.
     #[must_use]
     pub fn to(&self, route: Route) -> Self {
-        let state = UrlState { week: None, range: RangeState::default(), ..self.state.clone() };
+        let range = RangeState::default();
+        let state = UrlState { week: None, range, action: None, ..self.state.clone() };
         Self { route, state }
     }
 }
@@ -293,6 +313,20 @@ pub fn import_again(here: &Address, id: &str) -> String {
     let mut pairs = here.to(Route::Import).state.pairs();
     pairs.push((IMPORT_AGAIN, id.to_owned()));
     with_query(pattern::IMPORT.to_owned(), &pairs)
+}
+
+/// The whole audit log as CSV, over the range and action that `here` shows.
+#[must_use]
+pub fn audit_csv(here: &Address) -> String {
+    with_query(pattern::AUDIT_CSV.to_owned(), &here.state.pairs())
+}
+
+/// Entries of the audit log that are older than this number, as `here` shows them.
+#[must_use]
+pub fn audit_older(here: &Address, number: i64) -> String {
+    let mut pairs = here.state.pairs();
+    pairs.push(("before", number.to_string()));
+    with_query(pattern::AUDIT.to_owned(), &pairs)
 }
 
 /// Where a node's keys are revoked, in the language and zone of `here`.
@@ -380,6 +414,7 @@ mod tests {
             week: Some("2026-07-27".to_owned()),
             range: RangeState::last(Last::Week),
             paused: true,
+            action: Some("signed_in".to_owned()),
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };
         let href = address.href();
@@ -395,6 +430,7 @@ mod tests {
         assert_eq!(error("tz=Mars%2FBase"), "tz");
         assert_eq!(error("week=2026-02-30"), "week");
         assert_eq!(error("refresh=maybe"), "refresh");
+        assert_eq!(error("action=%3Cb%3E"), "action");
         assert_eq!(UrlState::parse("lang=&tz=&other=1&&%zz=%"), Ok(UrlState::default()));
     }
 
