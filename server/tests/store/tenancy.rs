@@ -320,7 +320,14 @@ async fn who_may_write_into_a_table_writes_within_its_tenant_alone() {
                 continue;
             }
             let all = match right {
-                "update" => format!("update {table} set tenant_id = tenant_id"),
+                "update" => {
+                    let column = format!(
+                        "select quote_ident(attname) from pg_attribute where attrelid = '{table}'::regclass
+                        and attnum > 0 and has_column_privilege('leasewatch_web', attrelid, attnum, 'update')"
+                    );
+                    let column = &texts(&mut admin, &column).await[0];
+                    format!("update {table} set {column} = {column}")
+                }
                 _ => format!("delete from {table}"),
             };
             run(&mut admin, &format!("begin; {}; {all}; reset role", web())).await.unwrap();

@@ -98,7 +98,7 @@ pub(super) const CASES: &[Case] = &[
     get("/settings/tenants", Admin, Nobodys("")),
     get("/settings/tenants.json", Admin, Nobodys("")),
     post("/settings/tenants", Operator, Nobodys("slug=new-tenant&name=New"), Wrote("tenant_made")),
-    post("/settings/tenants/rename", Admin, OfTenant("tenant={tenant}&name=foreign-name"), Wrote("tenant_renamed")),
+    post("/settings/tenants/rename", Admin, OfTenant("tenant={tenant}&name=renamed"), Wrote("tenant_renamed")),
     post("/settings/tenants/remove", Operator, Nobodys("tenant=new-tenant&confirm=new-tenant"), Wrote("tenant_removed")),
     traced("/settings/tenants/{tenant}/export.zip", Admin, OfTenant(""), "tenant_exported"),
     get("/settings/audit", Admin, Nobodys("")),
