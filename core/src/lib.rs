@@ -23,3 +23,5 @@ pub mod metering;
 
 pub mod catalogue;
 pub mod money;
+
+pub mod lease;
