@@ -40,8 +40,8 @@ create policy auth_make on tenant for insert to leasewatch_auth with check (true
 create policy auth_rename on tenant for update to leasewatch_auth using (true) with check (true);
 grant insert, update (name) on tenant to leasewatch_auth;
 
--- Tables with rows of tenants, in an order in which they can be emptied: a table comes when no
--- table before it in need is left that points at it. The tenant itself is the last.
+-- Tables with rows of tenants, in an order in which they can be emptied: a table comes when none is
+-- left that points at it. The tenant itself, by whose name removals are asked for, is the last.
 create function leasewatch_tenant_tables() returns setof text
 language plpgsql stable
 set search_path = pg_catalog, public, pg_temp
@@ -51,6 +51,7 @@ declare
         select c.oid from pg_class c
         join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id'
         where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+            and c.relname <> 'tenant'
     );
     free oid[];
 begin
@@ -67,6 +68,7 @@ begin
         return query select c.relname::text from pg_class c where c.oid = any (free) order by 1;
         waiting := array(select w from unnest(waiting) w where w <> all (free));
     end loop;
+    return next 'tenant';
 end
 $$;
 revoke all on function leasewatch_tenant_tables() from public;

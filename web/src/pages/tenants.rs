@@ -155,6 +155,10 @@ impl Page<'_> {
         }
     }
 
+    fn counts(&self, tenant: &TenantLine) -> String {
+        phrase::tenants_counts(self.cx.language, tenant.nodes, tenant.users)
+    }
+
     fn name_of(&self, tenant: &TenantLine) -> String {
         phrase::tenants_name_of(self.cx.language, &tenant.slug)
     }
