@@ -1,27 +1,37 @@
 # Sourced by `run`: six real agents on simulated GPUs, as nodes of three providers. They belong to
-# the tenant `demo`, and everything they send is marked as simulated.
+# two tenants, which share provider-a (`demo::TENANTS`), and everything they send is marked as
+# simulated.
 
-# node, provider, scenario of nvml-sim/scenarios
+# node, provider, scenario of nvml-sim/scenarios, tenant
 demo_nodes='
-a1-h100 provider-a demo-h100
-a2-a100 provider-a demo-a100
-b1-rtx4090 provider-b demo-rtx4090
-b2-l40s provider-b demo-l40s
-c1-h20 provider-c demo-h20
-c2-v100-t4 provider-c demo-v100-t4
+a1-h100 provider-a demo-h100 demo
+a2-a100 provider-a demo-a100 demo-team-b
+b1-rtx4090 provider-b demo-rtx4090 demo
+b2-l40s provider-b demo-l40s demo
+c1-h20 provider-c demo-h20 demo
+c2-v100-t4 provider-c demo-v100-t4 demo-team-b
 '
 
+# A node keeps the tenant that it joined: one from before there were two of them is `demo`'s.
+demo_tenant() {
+  if [ ! -e "$1/tenant" ]; then
+    if [ -e "$1/state" ]; then echo demo; else echo "$2"; fi >"$1/tenant"
+  fi
+  cat "$1/tenant"
+}
+
 start_demo() {
-  local name provider scenario directory
-  while read -r name provider scenario; do
+  local name provider scenario tenant directory
+  while read -r name provider scenario tenant; do
     [ -n "$name" ] || continue
     directory=$data_dir/demo/$name
     mkdir -p "$directory"
+    tenant=$(demo_tenant "$directory" "$tenant")
     rotate "$directory/agent.log"
     set -m
     LEASEWATCH_SIM_SCENARIO=$root/nvml-sim/scenarios/$scenario.toml \
       "$bin/leasewatch-agent" run --server "http://$listen" --state-dir "$directory/state" \
-      --tenant demo --provider "$provider" --name "$name" \
+      --tenant "$tenant" --provider "$provider" --name "$name" \
       --nvml-library "$bin/libnvidia_ml_sim.so" \
       >"$directory/agent.log" 2>&1 </dev/null &
     set +m
@@ -32,9 +42,9 @@ start_demo() {
 # Gives nodes that have never run a past of some days, once. A past that broke off goes on: the
 # same story up to the same end is the same log, and the server keeps what it has.
 make_demo_history() {
-  local name provider scenario directory began=$SECONDS made=0 days=${LEASEWATCH_DEMO_DAYS:-7}
+  local name provider scenario tenant directory began=$SECONDS made=0 days=${LEASEWATCH_DEMO_DAYS:-7}
   [ "$days" != 0 ] || return 0
-  while read -r name provider scenario; do
+  while read -r name provider scenario tenant; do
     [ -n "$name" ] || continue
     directory=$data_dir/demo/$name
     if [ ! -e "$directory/history.until" ]; then
@@ -44,8 +54,9 @@ make_demo_history() {
     fi
     [ ! -e "$directory/history.made" ] || continue
     made=$((made + 1))
+    tenant=$(demo_tenant "$directory" "$tenant")
     say "demo: making the last $days days of $name"
-    if ! write_demo_history "$directory" "$name" "$provider" "$scenario" "$days"; then
+    if ! write_demo_history "$directory" "$name" "$provider" "$scenario" "$days" "$tenant"; then
       say "demo: $name starts without a past; why is in $directory/history.log"
     fi
     touch "$directory/history.made"
@@ -58,7 +69,7 @@ write_demo_history() {
   "$bin/leasewatch-sim-history" "$root/nvml-sim/scenarios/history/$4.toml" \
     --days "$5" --until "$(cat "$1/history.until")" 2>"$1/history.log" </dev/null |
     "$bin/leasewatch-server" import history - --server "http://$listen" --state "$1/state" \
-      --tenant demo --provider "$3" --node "$2" >>"$1/history.log" 2>&1
+      --tenant "$6" --provider "$3" --node "$2" >>"$1/history.log" 2>&1
 }
 
 # Writes down what the demo rents, once its nodes are there; later starts add the nights since.

@@ -291,7 +291,7 @@ await enter(browser);
 const nodes = await fleet();
 let views = 0;
 const gpu = await recorded(nodes);
-for (const path of ['/', '/import', '/account', '/enroll', '/settings/users', '/sign-in', `/nodes/${nodes[0].id}`, gpu]) {
+for (const path of ['/', '/import', '/account', '/enroll', '/settings/users', '/settings/tenants', '/settings/audit', '/sign-in', `/nodes/${nodes[0].id}`, gpu]) {
   for (const language of languages) {
     for (const width of widths) {
       await look(browser, path, language, width, true);

@@ -13,6 +13,7 @@ use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::secret::{Secret, TOKEN_PREFIX};
 use crate::serve::{DATABASE, LOGIN, OpenDatabase, open_database, page_address};
+use crate::store::audit::{self, Action, Who};
 use crate::store::token::{self, NewToken, TokenKey};
 use crate::store::user::{self, Membership, NewUser, Role, UserKey, UserRow};
 use crate::store::user_link::{self, NewLink, Purpose};
@@ -255,6 +256,11 @@ async fn invite(at: &Opened, reach: &ReachFlags) -> anyhow::Result<String> {
     let grants = grants(&mut tx, reach).await?;
     let wanted = Wanted { purpose: Purpose::Invite, user: None, is_operator: reach.operator };
     let link = link(&mut tx, wanted, &grants, (at.now, LINK_MS, &at.base)).await?;
+    let reach = match &reach.tenant {
+        Some(slug) => format!("{slug}:{}", reach.role.name()),
+        None => "operator".to_owned(),
+    };
+    note(&mut tx, (Action::UserInvited, &reach), at.now).await?;
     tx.commit().await?;
     Ok(link)
 }
@@ -275,11 +281,19 @@ async fn link_for(named: Named, purpose: Purpose, ms: i64) -> anyhow::Result<Str
         };
         let wanted = Wanted { purpose, user: Some(key), is_operator: false };
         let link = link(&mut tx, wanted, &[], (at.now, ms, &at.base)).await?;
+        note(&mut tx, (Action::ResetLinkMade, &name), at.now).await?;
         tx.commit().await?;
         Ok(link)
     };
     let result = result.await;
     at.close(result).await
+}
+
+/// Notes what the command line did, which is no tenant's.
+async fn note(tx: &mut Tx, (action, object): (Action, &str), at: Timestamp) -> anyhow::Result<()> {
+    let who = Who::command();
+    let entry = audit::Entry { at, tenant: None, who: &who, action, object, detail: &[] };
+    Ok(audit::write(tx, entry).await?)
 }
 
 async fn first_operator(tx: &mut Tx, name: &str, at: Timestamp) -> anyhow::Result<UserKey> {
@@ -298,6 +312,8 @@ async fn disable(named: Named, is_disabled: bool) -> anyhow::Result<String> {
         let row = user::by_name(&mut tx, &name).await?;
         let row = row.with_context(|| format!("there is no user {name}"))?;
         user::set_disabled(&mut tx, row.key, is_disabled.then_some(at.now)).await?;
+        let action = if is_disabled { Action::UserDisabled } else { Action::UserEnabled };
+        note(&mut tx, (action, &name), at.now).await?;
         tx.commit().await?;
         Ok(format!("{name} is {}", if is_disabled { "disabled" } else { "let in again" }))
     };
@@ -349,6 +365,7 @@ async fn create_token(
         expires_at: at.now.plus_ms(i64::from(days) * DAY_MS),
     };
     token::create(&mut tx, new).await?;
+    note(&mut tx, (Action::TokenMade, &format!("{} for {}", what, row.name)), at.now).await?;
     tx.commit().await?;
     Ok(format!("{TOKEN_PREFIX}{}", secret.text()))
 }
@@ -369,6 +386,7 @@ async fn revoke_token(at: &Opened, key: TokenKey) -> anyhow::Result<String> {
     if !token::revoke(&mut tx, key, None, at.now).await? {
         bail!("there is no token {}; see `tokens list`", key.0);
     }
+    note(&mut tx, (Action::TokenRevoked, &key.0.to_string()), at.now).await?;
     tx.commit().await?;
     Ok(format!("token {} is revoked", key.0))
 }

@@ -1,4 +1,7 @@
-//! The demo fleet's leases, and taking it out again.
+//! The demo fleet: whose it is, its leases, and taking it out again.
+//!
+//! It belongs to two tenants that rent from the same providers, so that what is kept apart can be
+//! seen. `scripts/demo.sh` says which node is whose.
 
 pub mod leases;
 
@@ -16,7 +19,7 @@ use crate::store::{Db, Scope, tenant};
 pub enum DemoCommand {
     /// Writes leases for the nodes of the demo that are there, and the nights since the last time.
     Leases(ServeFlags),
-    /// Removes every node of the tenant `demo` with its hours. Refuses if one holds real data.
+    /// Removes every node of the demo's tenants with its hours. Refuses if one holds real data.
     Remove(ServeFlags),
 }
 
@@ -37,11 +40,15 @@ pub async fn command(command: DemoCommand) -> anyhow::Result<String> {
     })
 }
 
-/// Removes every node of the tenant `demo`; returns how many. Works beside a running server and
-/// without one.
+/// Public names of the tenants of simulated nodes.
+pub const TENANTS: [&str; 2] = ["demo", "demo-team-b"];
+
+/// Removes every node of [`TENANTS`]; returns how many. Works beside a running server and without
+/// one.
 ///
 /// # Errors
-/// When the database cannot be opened, or a node of the tenant holds data that is not simulated.
+/// When the database cannot be opened, or a node of theirs holds data that is not simulated; then
+/// nothing is removed.
 pub async fn remove(options: &ServeOptions) -> anyhow::Result<u32> {
     on_database(options, async |db| remove_from(&db).await).await
 }
@@ -65,10 +72,13 @@ async fn on_database<T>(
 }
 
 async fn remove_from(db: &Db) -> anyhow::Result<u32> {
-    let demo = Slug::new("demo")?;
     let mut tx = db.begin(Scope::Worker).await?;
-    let Some(row) = tenant::by_slug(&mut tx, &demo).await? else { return Ok(0) };
-    let removed = tenant::remove_simulated(&mut tx, row.key).await?;
+    let mut removed = 0;
+    for slug in TENANTS {
+        if let Some(row) = tenant::by_slug(&mut tx, &Slug::new(slug)?).await? {
+            removed += tenant::remove_simulated(&mut tx, row.key).await?;
+        }
+    }
     tx.commit().await?;
     Ok(removed)
 }

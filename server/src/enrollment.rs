@@ -18,10 +18,11 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::identity::Identity;
+use crate::store::audit::{self, Action, Entry, Way, Who};
 use crate::store::enrollment::{self, NewToken};
 use crate::store::identity_statement::{self, StatementRow};
 use crate::store::node::{self, NodeRow};
-use crate::store::{Db, Scope, StoreError, node_key, provider, tenant};
+use crate::store::{Db, Scope, StoreError, TenantKey, Tx, node_key, provider, tenant};
 
 pub use crate::store::enrollment::{TokenKey, TokenKind};
 
@@ -63,6 +64,8 @@ pub struct Order<'a> {
     pub valid_ms: i64,
     /// Who asks, for people.
     pub created_by: &'a str,
+    /// Who asks, for the audit log; `None` where what it is for stands there already.
+    pub who: Option<&'a Who>,
 }
 
 /// A join string that was made.
@@ -130,6 +133,21 @@ impl Issuer {
             expires_at,
         };
         let key = enrollment::create_token(&mut tx, &new).await?;
+        if let Some(who) = order.who {
+            let entry = Entry {
+                at: now,
+                tenant: Some(tenant.key),
+                who,
+                action: Action::JoinTokenMade,
+                object: &key.number().to_string(),
+                detail: &[
+                    ("provider", order.provider.to_string()),
+                    ("nodes", order.kind.node_ceiling().to_string()),
+                    ("expires_at", expires_at.to_string()),
+                ],
+            };
+            audit::write(&mut tx, entry).await?;
+        }
         tx.commit().await?;
         Ok(Issued { join, key, expires_at })
     }
@@ -145,6 +163,27 @@ impl Issuer {
     }
 }
 
+/// Notes that a token was taken back, in the transaction that does it.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn taken_back(
+    tx: &mut Tx,
+    (tenant, number): (TenantKey, i32),
+    who: &Who,
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let entry = Entry {
+        at,
+        tenant: Some(tenant),
+        who,
+        action: Action::JoinTokenRevoked,
+        object: &number.to_string(),
+        detail: &[],
+    };
+    audit::write(tx, entry).await
+}
+
 /// Accepts a node's keys no more: open streams end within seconds, and a statement for each key says
 /// who did it. Returns the node and how many keys that were; `None` without such a node.
 ///
@@ -153,12 +192,17 @@ impl Issuer {
 pub async fn revoke(
     db: &Db,
     identity: &Identity,
-    (node, by): (NodeId, &str),
+    (node, who): (NodeId, &Who),
     at: Timestamp,
 ) -> Result<Option<(NodeRow, usize)>, StoreError> {
     let mut tx = db.begin(Scope::Ingest).await?;
     let Some(row) = node::by_public_id(&mut tx, node).await? else { return Ok(None) };
     let revoked = node_key::revoke_all(&mut tx, row.key, at).await?;
+    let by = match (&who.user, who.way) {
+        (Some((_, name)), _) => name.as_str(),
+        (None, Way::Command) => "command line",
+        (None, _) => "a page",
+    };
     for key in &revoked {
         let (reason, by) = (RevocationReason::Operator, Some(clean_text(by, CREATOR_CHARS)));
         let statement = Revocation { node, key: *key, at, reason, by }.statement();
@@ -170,6 +214,17 @@ pub async fn revoke(
             signer: identity.public_key(),
         };
         identity_statement::add(&mut tx, row.key, &statement).await?;
+    }
+    if !revoked.is_empty() {
+        let entry = Entry {
+            at,
+            tenant: Some(row.key.tenant()),
+            who,
+            action: Action::NodeRevoked,
+            object: &row.name,
+            detail: &[("node", node.to_string()), ("keys", revoked.len().to_string())],
+        };
+        audit::write(&mut tx, entry).await?;
     }
     tx.commit().await?;
     Ok(Some((row, revoked.len())))

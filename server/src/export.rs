@@ -15,9 +15,11 @@ use leasewatch_core::evidence::statement::StatementKind;
 use leasewatch_core::id::{ChainId, GpuUuid, KeyId, Sequence, Slug};
 use leasewatch_core::time::{HOUR_MS, Period, Timestamp};
 
+use crate::clock::Clock;
 use crate::config::{Database, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::serve::{DATABASE, LOGIN, open_database};
+use crate::store::audit;
 use crate::store::identity_statement::{self, StatementRow};
 use crate::store::node::NodeRow;
 use crate::store::segment::{self, BlockRow, HeadRow, Place};
@@ -114,7 +116,25 @@ async fn write(db: &Db, request: &ExportRequest, mut out: BufWriter<File>) -> an
     tx.rollback().await?;
     out.write_all(&capture::end(count))?;
     out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    note(db, row, request).await?;
     Ok(count)
+}
+
+async fn note(db: &Db, row: &NodeRow, request: &ExportRequest) -> anyhow::Result<()> {
+    let mut tx = db.begin(Scope::Worker).await?;
+    let entry = audit::Entry {
+        at: Clock::system().now(),
+        tenant: Some(row.key.tenant()),
+        who: &audit::Who::command(),
+        action: audit::Action::Exported,
+        object: &format!("segments of {}", row.name),
+        detail: &[
+            ("from", request.period.start.to_string()),
+            ("to", request.period.end.to_string()),
+        ],
+    };
+    audit::write(&mut tx, entry).await?;
+    Ok(tx.commit().await?)
 }
 
 /// The node's first key, and each change of it before the end of the period, as it was signed.

@@ -43,6 +43,7 @@ use crate::installer::Installers;
 use crate::intake::Intake;
 use crate::live::Live;
 use crate::store::Db;
+use crate::tenancy::Removals;
 use routes::Routes;
 
 /// What every handler works with.
@@ -64,14 +65,16 @@ pub struct Http {
     pub issuer: Issuer,
     /// What nodes install.
     pub installers: Installers,
+    /// Tenants that are being removed.
+    pub removals: Removals,
 }
 
 /// What each route needs of who asks for it. A route is made here or not at all.
 fn routes(http: Http) -> Routes {
-    use Need::{Admin, Nothing, OperatorInPerson, Person, Viewer};
+    use Need::{Admin, Nothing, Person, Viewer};
     const GET: Method = Method::GET;
     const POST: Method = Method::POST;
-    Routes::new(http)
+    settings(Routes::new(http))
         .on(GET, pattern::OVERVIEW, Viewer, pages::overview::html)
         .on(GET, pattern::OVERVIEW_JSON, Viewer, pages::overview::json)
         .on(GET, pattern::NODE, Viewer, pages::node::html)
@@ -97,9 +100,6 @@ fn routes(http: Http) -> Routes {
         .on(POST, pattern::ACCOUNT_SESSION, Person, pages::account::session)
         .on(POST, pattern::ACCOUNT_TOKEN, Person, pages::account::make_token)
         .on(POST, pattern::ACCOUNT_TOKEN_REVOKE, Person, pages::account::revoke_token)
-        .on(GET, pattern::USERS, OperatorInPerson, pages::users::html)
-        .on(POST, pattern::USERS, OperatorInPerson, pages::users::change)
-        .on(POST, pattern::USERS_INVITE, OperatorInPerson, pages::users::invite)
         .on(GET, pattern::ENROLL, Admin, pages::enroll::html)
         .on(POST, pattern::ENROLL, Admin, pages::enroll::make)
         .on(GET, pattern::ENROLL_TOKEN, Admin, pages::enroll::token)
@@ -130,6 +130,25 @@ fn routes(http: Http) -> Routes {
         .on(GET, pattern::ASSET, Nothing, assets::file)
         .on(GET, "/healthz", Nothing, health::alive)
         .on(GET, "/readyz", Nothing, health::ready)
+}
+
+fn settings(routes: Routes) -> Routes {
+    use Need::{Admin, Operator, OperatorInPerson};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    routes
+        .on(GET, pattern::USERS, OperatorInPerson, pages::users::html)
+        .on(POST, pattern::USERS, OperatorInPerson, pages::users::change)
+        .on(POST, pattern::USERS_INVITE, OperatorInPerson, pages::users::invite)
+        .on(GET, pattern::TENANTS, Admin, pages::tenants::html)
+        .on(GET, pattern::TENANTS_JSON, Admin, pages::tenants::json)
+        .on(POST, pattern::TENANTS, Operator, pages::tenants::make)
+        .on(POST, pattern::TENANT_RENAME, Admin, pages::tenants::rename)
+        .on(POST, pattern::TENANT_REMOVE, Operator, pages::tenants::remove)
+        .on(GET, pattern::TENANT_EXPORT, Admin, pages::tenants::export)
+        .on(GET, pattern::AUDIT, Admin, pages::audit::html)
+        .on(GET, pattern::AUDIT_JSON, Admin, pages::audit::json)
+        .on(GET, pattern::AUDIT_CSV, Admin, pages::audit::download)
 }
 
 /// Every route with what it needs.

@@ -23,3 +23,4 @@ mod sabotage;
 pub mod secret;
 pub mod serve;
 pub mod store;
+pub mod tenancy;

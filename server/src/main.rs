@@ -23,6 +23,7 @@ use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
 use leasewatch_server::serve;
 use leasewatch_server::serve::command::{self as keys, IdentityCommand, TlsCommand};
+use leasewatch_server::tenancy::command::{self as tenant, TenantCommand};
 
 /// Collects what rented GPUs did, keeps exact hours, and shows them.
 #[derive(Parser)]
@@ -69,6 +70,9 @@ enum Command {
     /// What is rented.
     #[command(subcommand)]
     Leases(LeasesCommand),
+    /// Whose nodes there are: tenants, everything of one as a file, and removing one.
+    #[command(subcommand)]
+    Tenant(TenantCommand),
     /// The key by which nodes know the server.
     #[command(subcommand)]
     Identity(IdentityCommand),
@@ -254,6 +258,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Leases(asked) => apply::leases(asked).await,
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
+        Command::Tenant(asked) => tenant::run(asked).await,
         Command::Identity(asked) => keys::identity(asked),
         Command::Tls(asked) => keys::tls(asked),
         // `main` has dealt with it.

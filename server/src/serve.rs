@@ -36,6 +36,7 @@ use crate::jobs::Jobs;
 use crate::live::Live;
 use crate::sabotage;
 use crate::store::{self, Db, Durability, Scope};
+use crate::tenancy::Removals;
 
 use certificate::Certificate;
 use port::{OPENING, Port};
@@ -49,8 +50,8 @@ pub(crate) const DATABASE: &str = "leasewatch";
 const POOL_CONNECTIONS: u32 = 16;
 /// Connections of ingest alone: whatever pages ask for, segments are stored.
 const INGEST_CONNECTIONS: u32 = 4;
-/// Tenants that a first use may ask for.
-const TENANTS: [(&str, &str); 2] = [("default", "default"), ("demo", "demo")];
+/// The tenant that is always there.
+const DEFAULT_TENANT: &str = "default";
 
 /// An open database, with the PostgreSQL that runs for it.
 pub struct OpenDatabase {
@@ -146,7 +147,9 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     grpc::introduce_nodes(&db, &live).await?;
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
     Jobs { db: db.clone(), live: live.clone(), clock: clock.clone() }.spawn();
-    let tenants = TENANTS.iter().filter_map(|(slug, _)| Slug::new(slug).ok()).collect();
+    // Those that a first use may ask for.
+    let tenants = [DEFAULT_TENANT].iter().chain(&crate::demo::TENANTS);
+    let tenants = tenants.filter_map(|slug| Slug::new(slug).ok()).collect();
     let issuer = Issuer {
         db: db.clone(),
         clock: clock.clone(),
@@ -162,9 +165,19 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         .announcing(showing.notice.clone());
     grpc::spawn_revocations(state.clone());
     let intake = take_uploads(&options, address, issuer.clone())?;
-    let (address, entrance) = (reached_at(address), Entrance::default());
-    let pages =
-        http::router(Http { db, live, clock, address, intake, entrance, issuer, installers });
+    let (address, entrance, removals) =
+        (reached_at(address), Entrance::default(), Removals::default());
+    let pages = http::router(Http {
+        db,
+        live,
+        clock,
+        address,
+        intake,
+        entrance,
+        issuer,
+        installers,
+        removals,
+    });
     let router = grpc::routes(state).merge(pages);
     tracing::info!(
         certificate = %showing.file.display(),
@@ -311,10 +324,8 @@ fn take_uploads(
 
 async fn prepare(db: &Db, now: Timestamp) -> Result<(), store::StoreError> {
     let mut tx = db.begin(Scope::Ingest).await?;
-    for (slug, name) in TENANTS.iter().filter(|(slug, _)| *slug == "default") {
-        if let Ok(slug) = Slug::new(slug) {
-            store::tenant::ensure(&mut tx, &slug, name).await?;
-        }
+    if let Ok(slug) = Slug::new(DEFAULT_TENANT) {
+        store::tenant::ensure(&mut tx, &slug, DEFAULT_TENANT).await?;
     }
     tx.commit().await?;
     // Streams that a killed server left open ended, as far as anybody knows, when it did.

@@ -6,7 +6,8 @@
 //!
 //! Rules:
 //! 1. Queries are checked at compile time against the migrated schema (`scripts/sqlx-prepare`
-//!    writes `.sqlx`); the two places that build SQL text are [`Db::begin`] and `migration`.
+//!    writes `.sqlx`); the places that build SQL text are [`Db::begin`], `migration` and
+//!    `tenant_data`, which takes names from the catalogue.
 //! 2. A row becomes a value of `leasewatch_core` or an error that names table and column.
 //! 3. Nothing here knows the time, the network, or what the data means.
 
@@ -18,6 +19,7 @@ mod preflight;
 
 pub mod assignment;
 pub mod billing_session;
+pub mod audit;
 pub mod chain;
 pub mod enrollment;
 pub mod event;
@@ -38,6 +40,7 @@ pub mod segment;
 pub mod session;
 pub mod slot;
 pub mod tenant;
+pub mod tenant_data;
 pub mod token;
 pub mod user;
 pub mod user_link;

@@ -2,6 +2,8 @@
 
 mod support;
 
+#[path = "store/audit.rs"]
+mod audit;
 #[path = "store/fixture.rs"]
 mod fixture;
 #[path = "store/hours.rs"]
@@ -16,10 +18,14 @@ mod migrations;
 mod nodes;
 #[path = "store/refusals.rs"]
 mod refusals;
+#[path = "store/offboarding.rs"]
+mod offboarding;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/segments.rs"]
 mod segments;
+#[path = "store/tenancy.rs"]
+mod tenancy;
 #[path = "store/tokens.rs"]
 mod tokens;
 #[path = "store/transactions.rs"]

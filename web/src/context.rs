@@ -225,6 +225,26 @@ impl Context {
         self.here.to(Route::Users).href()
     }
 
+    /// Pages of settings that the visitor may see, and which one this is.
+    pub(crate) fn settings(&self) -> Vec<(String, &'static str, bool)> {
+        let pages = [
+            (Route::Users, Text::AccessUsers, self.account.is_operator()),
+            (Route::Tenants, Text::TenantsTitle, true),
+            (Route::Audit, Text::AuditTitle, true),
+        ];
+        let shown = pages.into_iter().filter(|(.., may_see)| *may_see);
+        let link = |(route, words, _): (Route, Text, bool)| {
+            let is_here = self.here.route == route;
+            (self.here.to(route).href(), self.t(words), is_here)
+        };
+        shown.map(link).collect()
+    }
+
+    /// The first of them.
+    pub(crate) fn tenants(&self) -> String {
+        self.here.to(Route::Tenants).href()
+    }
+
     pub(crate) fn sign_out(&self) -> &'static str {
         pattern::SIGN_OUT
     }

@@ -28,6 +28,10 @@ pub enum Field {
     Days,
     /// A user of the list.
     User,
+    /// The public name of a tenant.
+    Slug,
+    /// The same once more, so that nothing is removed by mistake.
+    Confirm,
 }
 
 impl Field {
@@ -43,6 +47,8 @@ impl Field {
             Self::Reach => "reach",
             Self::Days => "days",
             Self::User => "user",
+            Self::Slug => "slug",
+            Self::Confirm => "confirm",
         }
     }
 
@@ -55,6 +61,7 @@ impl Field {
             Self::What => Text::AccessTokenWhat,
             Self::Reach => Text::AccessReach,
             Self::Days => Text::AccessDays,
+            Self::Slug | Self::Confirm => Text::TenantsSlug,
         }
     }
 }
@@ -95,6 +102,9 @@ impl FieldFault {
         match (self.matter, self.field) {
             (Matter::Missing, _) => Text::ImportMissing,
             (Matter::Invalid, Field::Name) => Text::AccessNameHint,
+            (Matter::Invalid, Field::Slug) => Text::TenantsSlugHint,
+            (Matter::Different, Field::Confirm) => Text::TenantsConfirmWrong,
+            (Matter::Taken, Field::Slug) => Text::TenantsTaken,
             (Matter::Invalid, _) => Text::ImportInvalidTenant,
             (Matter::Taken, _) => Text::AccessTaken,
             (Matter::Short, _) => Text::AccessShort,

@@ -3,6 +3,7 @@
 //! the name; words, rounding and local time are made here, from the context.
 
 pub mod account;
+pub mod audit;
 pub mod enroll;
 pub mod error;
 mod export;
@@ -21,6 +22,7 @@ pub mod overview;
 pub(crate) mod sample;
 mod sample_gpu;
 pub mod sign_in;
+pub mod tenants;
 pub mod users;
 
 use leasewatch_core::id::clean_text;

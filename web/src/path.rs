@@ -49,6 +49,10 @@ pub enum Route {
     Account,
     /// Who there is.
     Users,
+    /// Which tenants there are.
+    Tenants,
+    /// Who did what.
+    Audit,
     /// Where join strings are made.
     Enroll,
     /// A join token of a tenant.
@@ -96,6 +100,8 @@ pub struct UrlState {
     pub find: Option<String>,
     /// The column that a table is sorted by, from the end with `-` before it.
     pub sort: Option<String>,
+    /// The only action that the audit log shows, by name.
+    pub action: Option<String>,
 }
 
 /// A page with its state.
@@ -130,6 +136,11 @@ impl UrlState {
                     local_midnight(&value, Zone::UTC).ok_or(QueryError::Week)?;
                     state.week = Some(value);
                 }
+                "action" => {
+                    let is_name = value.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+                    state.action = Some(value).filter(|name| is_name && name.len() <= 40);
+                    state.action.as_ref().ok_or(QueryError::Action)?;
+                }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
                 "q" => state.find = Some(value.chars().take(FIND_CHARS).collect()),
                 "sort" => state.sort = Some(value.chars().take(FIND_CHARS).collect()),
@@ -155,6 +166,7 @@ impl UrlState {
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
         pairs.extend(self.find.clone().map(|find| ("q", find)));
         pairs.extend(self.sort.clone().map(|sort| ("sort", sort)));
+        pairs.extend(self.action.clone().map(|action| ("action", action)));
         pairs
     }
 }
@@ -179,6 +191,8 @@ impl Address {
             Route::Link(secret) => pattern::LINK.replace("{secret}", &encode(secret)),
             Route::Account => pattern::ACCOUNT.to_owned(),
             Route::Users => pattern::USERS.to_owned(),
+            Route::Tenants => pattern::TENANTS.to_owned(),
+            Route::Audit => pattern::AUDIT.to_owned(),
             Route::Enroll => pattern::ENROLL.to_owned(),
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
@@ -199,6 +213,8 @@ impl Address {
             Route::Overview => pattern::OVERVIEW_JSON.to_owned(),
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
+            Route::Tenants => pattern::TENANTS_JSON.to_owned(),
+            Route::Audit => pattern::AUDIT_JSON.to_owned(),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
             Route::Leases => pattern::LEASES_JSON.to_owned(),
             Route::Lease { tenant, lease, part: LeasePart::Page } => {
@@ -313,6 +329,20 @@ pub fn import_again(here: &Address, id: &str) -> String {
     with_query(pattern::IMPORT.to_owned(), &pairs)
 }
 
+/// The whole audit log as CSV, over the range and action that `here` shows.
+#[must_use]
+pub fn audit_csv(here: &Address) -> String {
+    with_query(pattern::AUDIT_CSV.to_owned(), &here.state.pairs())
+}
+
+/// Entries of the audit log that are older than this number, as `here` shows them.
+#[must_use]
+pub fn audit_older(here: &Address, number: i64) -> String {
+    let mut pairs = here.state.pairs();
+    pairs.push(("before", number.to_string()));
+    with_query(pattern::AUDIT.to_owned(), &pairs)
+}
+
 /// Where a node's keys are revoked, in the language and zone of `here`.
 #[must_use]
 pub fn node_revoke(here: &Address, id: &str) -> String {
@@ -400,6 +430,7 @@ mod tests {
             paused: true,
             find: Some("h100 team=nlp".to_owned()),
             sort: Some("-price".to_owned()),
+            action: Some("signed_in".to_owned()),
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };
         let href = address.href();
@@ -415,6 +446,7 @@ mod tests {
         assert_eq!(error("tz=Mars%2FBase"), "tz");
         assert_eq!(error("week=2026-02-30"), "week");
         assert_eq!(error("refresh=maybe"), "refresh");
+        assert_eq!(error("action=%3Cb%3E"), "action");
         assert_eq!(UrlState::parse("lang=&tz=&other=1&&%zz=%"), Ok(UrlState::default()));
     }
 

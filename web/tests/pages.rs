@@ -18,6 +18,7 @@ mod weight;
 
 use leasewatch_web::account::Account;
 use leasewatch_web::pages::account::{self, AccountView};
+use leasewatch_web::pages::audit::{self, AuditView};
 use leasewatch_web::pages::enroll::{self, EnrollTokenView, EnrollView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
@@ -33,6 +34,7 @@ use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::node_labels::{self, NodeLabelsView};
 use leasewatch_web::pages::overview::{self, OverviewView};
 use leasewatch_web::pages::sign_in::{self, SignInView};
+use leasewatch_web::pages::tenants::{self, TenantsView};
 use leasewatch_web::pages::users::{self, UsersView};
 use leasewatch_web::path::{Address, LeasePart, RangeState, Route, UrlState};
 use leasewatch_web::{Context, Language};
@@ -118,6 +120,11 @@ fn entrance(language: Language) -> Vec<(&'static str, String)> {
         ("link_over", error::render(&over, &stranger(Route::Other("/".to_owned()))).unwrap()),
         ("no_users", overview::render(&OverviewView::empty_sample(), &no_users).unwrap()),
         ("sign_in", sign_in::render(&SignInView::sample(), &stranger(Route::SignIn)).unwrap()),
+        ("audit", audit::render(&AuditView::sample(), &context(language, Route::Audit)).unwrap()),
+        (
+            "tenants",
+            tenants::render(&TenantsView::sample(), &context(language, Route::Tenants)).unwrap(),
+        ),
         ("users", users::render(&UsersView::sample(), &context(language, Route::Users)).unwrap()),
     ]
 }

@@ -16,6 +16,7 @@ use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::identity::{self, Identity};
 use crate::serve::{DATABASE, LOGIN, node_addresses, node_trust, open_database};
+use crate::store::audit::Who;
 use crate::store::enrollment::{self, TokenKey, TokenKind, TokenRow};
 use crate::store::{Db, Scope, node, node_key, tenant};
 
@@ -161,6 +162,7 @@ impl Create {
                     kind,
                     valid_ms: self.valid.unwrap_or(usual_ms),
                     created_by: "command line",
+                    who: Some(&Who::command()),
                 })
                 .await?;
             let nodes = self.fleet.map_or("one node".to_owned(), |n| format!("up to {n} nodes"));
@@ -239,9 +241,11 @@ async fn revoke_token(db: &Db, tenant: &Slug, number: i32) -> anyhow::Result<()>
         bail!("there is no tenant {tenant}");
     };
     let key = TokenKey::new(owner.key, number);
-    if !enrollment::revoke_token(&mut tx, key, Clock::system().now()).await? {
+    let at = Clock::system().now();
+    if !enrollment::revoke_token(&mut tx, key, at).await? {
         bail!("tenant {tenant} has no token {number} that could still be revoked");
     }
+    super::taken_back(&mut tx, (owner.key, number), &Who::command(), at).await?;
     tx.commit().await?;
     println!("revoked token {number} of tenant {tenant}; nodes that joined with it stay");
     Ok(())
@@ -260,8 +264,8 @@ async fn print_nodes(db: &Db) -> anyhow::Result<()> {
 }
 
 async fn revoke_node(db: &Db, identity: &Identity, id: NodeId) -> anyhow::Result<()> {
-    let by = (id, "command line");
-    let revoked = super::revoke(db, identity, by, Clock::system().now()).await?;
+    let by = Who::command();
+    let revoked = super::revoke(db, identity, (id, &by), Clock::system().now()).await?;
     let Some((row, keys)) = revoked else { bail!("there is no node {id}") };
     if keys == 0 {
         bail!("the node {id} was revoked before");

@@ -21,10 +21,11 @@ use leasewatch_web::i18n::Language;
 use leasewatch_web::path;
 
 use super::Http;
-use super::cookie;
+use super::cookie::{self, Peer};
 use super::error::Fault;
 use super::visit::Visit;
 use crate::secret::{Secret, TOKEN_PREFIX};
+use crate::store::audit::{Way, Who};
 use crate::store::node::{self, NodeRow};
 use crate::store::token;
 use crate::store::user::{self, Membership, Role, UserKey, UserRow};
@@ -70,6 +71,8 @@ struct Inner {
     entry: Entry,
     /// `None` while there are no users.
     user: Option<UserRow>,
+    /// From where; `None` when not known.
+    address: Option<String>,
 }
 
 impl Asker {
@@ -80,6 +83,17 @@ impl Asker {
 
     pub(super) fn row(&self) -> Option<&UserRow> {
         self.0.user.as_ref()
+    }
+
+    /// As the audit log names it.
+    pub(crate) fn who(&self) -> Who {
+        let way = match self.0.entry {
+            Entry::NoUsers => Way::NoUsers,
+            Entry::Session(_) => Way::Session,
+            Entry::Token => Way::Token,
+        };
+        let user = self.0.user.as_ref().map(|user| (user.key, user.name.clone()));
+        Who { user, way, address: self.0.address.clone() }
     }
 
     /// The session, for a user who signed in.
@@ -207,7 +221,7 @@ impl Asker {
     /// True while whoever began something long may go on with it: the session or token is still
     /// good, and sees what it saw.
     pub(super) async fn still(&self, http: &Http, headers: &HeaderMap, over_tls: bool) -> bool {
-        match find(http, headers, over_tls).await {
+        match find(http, headers, over_tls, None).await {
             Ok(Some(now)) => now.scopes() == self.scopes(),
             Ok(None) => false,
             // A database that does not answer shows nothing new either.
@@ -235,7 +249,9 @@ pub(super) async fn identify(
         return next.run(request).await;
     }
     let over_tls = cookie::over_tls(request.extensions());
-    match find(&http, request.headers(), over_tls).await {
+    let peer = request.extensions().get::<Peer>();
+    let address = peer.map(|peer| peer.address.ip().to_canonical().to_string());
+    match find(&http, request.headers(), over_tls, address).await {
         Ok(Some(asker)) => {
             request.extensions_mut().insert(asker);
         }
@@ -249,16 +265,18 @@ async fn find(
     http: &Http,
     headers: &HeaderMap,
     over_tls: bool,
+    address: Option<String>,
 ) -> Result<Option<Asker>, StoreError> {
     if !http.entrance.has_users(&http.db).await? {
-        return Ok(Some(Asker(Arc::new(Inner { entry: Entry::NoUsers, user: None }))));
+        let (entry, user) = (Entry::NoUsers, None);
+        return Ok(Some(Asker(Arc::new(Inner { entry, user, address }))));
     }
     let now = http.clock.now();
     let found = match bearer(headers) {
         Some(given) => by_token(http, given, now).await?,
         None => by_session(http, cookie::session(headers, over_tls), now).await?,
     };
-    Ok(found.map(|(entry, user)| Asker(Arc::new(Inner { entry, user: Some(user) }))))
+    Ok(found.map(|(entry, user)| Asker(Arc::new(Inner { entry, user: Some(user), address }))))
 }
 
 /// What a program says it is; `None` for a browser.

@@ -17,6 +17,7 @@ use super::Http;
 use super::asking::Asker;
 use super::error::Fault;
 use super::visit::Visit;
+use crate::store::audit::{self, Action};
 use crate::store::gpu::{self, GpuRow};
 use crate::store::hour::{self, HourCursor, HourRow};
 use crate::store::node::{self, NodeRow};
@@ -63,6 +64,7 @@ async fn start(
     if id.is_some() && names.nodes.is_empty() {
         return Err(Fault::NotFound);
     }
+    note(&http, asker, &range).await?;
     let mut first = String::new();
     if range.bom.as_deref() == Some("1") {
         first.push_str(csv::BOM);
@@ -77,6 +79,26 @@ async fn start(
     let headers =
         [(header::CONTENT_TYPE, csv::CONTENT_TYPE.to_owned()), (header::CONTENT_DISPOSITION, name)];
     Ok((headers, body).into_response())
+}
+
+/// Taking records out is noted for each tenant that they are of.
+async fn note(http: &Http, asker: &Asker, range: &Range) -> Result<(), StoreError> {
+    let mut detail = vec![("from", range.from.clone()), ("to", range.to.clone())];
+    detail.extend(range.node.iter().map(|node| ("node", node.clone())));
+    let mut tx = http.db.begin(Scope::Auth).await?;
+    for scope in asker.scopes() {
+        let tenant = if let Scope::Tenant(key) = scope { Some(key) } else { None };
+        let entry = audit::Entry {
+            at: http.clock.now(),
+            tenant,
+            who: &asker.who(),
+            action: Action::Exported,
+            object: "hours.csv",
+            detail: &detail,
+        };
+        audit::write(&mut tx, entry).await?;
+    }
+    tx.commit().await
 }
 
 /// Local days, both inside. Dates that passed the check hold digits and dashes only, so they can

@@ -1,6 +1,7 @@
 //! Building view structs, one file a page.
 
 pub(super) mod account;
+pub(super) mod audit;
 pub(super) mod enroll;
 pub(super) mod gpu;
 pub(super) mod gpus;
@@ -16,4 +17,5 @@ pub(super) mod node;
 pub(super) mod node_labels;
 pub(super) mod overview;
 pub(super) mod sign_in;
+pub(super) mod tenants;
 pub(super) mod users;

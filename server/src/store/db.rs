@@ -103,6 +103,38 @@ impl Db {
 }
 
 /// A transaction in a scope. Dropped without [`Tx::commit`], it is rolled back.
+///
+/// Every query takes one, and only [`Db::begin`] makes one, which wants the scope:
+///
+/// ```
+/// use leasewatch_server::store::{Db, Scope, StoreError, TenantKey, node};
+///
+/// async fn nodes(db: &Db, tenant: TenantKey) -> Result<Vec<node::NodeRow>, StoreError> {
+///     let mut tx = db.begin(Scope::Tenant(tenant)).await?;
+///     node::list(&mut tx).await
+/// }
+/// ```
+///
+/// A query without a scope is no program:
+///
+/// ```compile_fail
+/// use leasewatch_server::store::{Db, StoreError, node};
+///
+/// async fn nodes(db: &Db) -> Result<Vec<node::NodeRow>, StoreError> {
+///     let mut tx = db.begin().await?;
+///     node::list(&mut tx).await
+/// }
+/// ```
+///
+/// Nor is one on a connection of somebody's own:
+///
+/// ```compile_fail
+/// use leasewatch_server::store::{Db, StoreError, node};
+///
+/// async fn nodes(mut db: Db) -> Result<Vec<node::NodeRow>, StoreError> {
+///     node::list(&mut db).await
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Tx(Transaction<'static, Postgres>);
 

@@ -25,6 +25,15 @@ pub enum TokenKind {
 }
 
 impl TokenKind {
+    /// How many nodes that are at most.
+    #[must_use]
+    pub fn node_ceiling(self) -> u32 {
+        match self {
+            Self::Single => 1,
+            Self::Fleet(ceiling) => ceiling,
+        }
+    }
+
     fn columns(self) -> Result<(&'static str, i32), StoreError> {
         match self {
             Self::Single => Ok(("single", 1)),

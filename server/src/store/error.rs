@@ -33,6 +33,9 @@ pub enum StoreError {
     /// The tenant has nodes that are not simulated, so its data cannot be removed.
     #[error("the tenant has nodes that are not simulated")]
     NotSimulated,
+    /// Nodes of the tenant are connected, so it cannot be removed.
+    #[error("nodes of the tenant are connected")]
+    Connected,
     /// A value contradicts the schema.
     #[error("{table}: the row breaks {constraint}")]
     Constraint {
@@ -120,6 +123,7 @@ fn of_database(error: &dyn sqlx::error::DatabaseError) -> Option<Known> {
             Box::new(|_| StoreError::PartitionRange(message))
         }
         "LW003" => Box::new(|_| StoreError::NotSimulated),
+        "LW005" => Box::new(|_| StoreError::Connected),
         "23514" if error.constraint().is_none() => Box::new(|_| StoreError::NoPartition { table }),
         "40001" | "40P01" | "55P03" => Box::new(StoreError::Collision),
         // Shutting down, starting up, out of resources, connection lost.

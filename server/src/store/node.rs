@@ -20,6 +20,12 @@ impl NodeKey {
         Self { tenant: TenantKey(tenant_id), node: node_id }
     }
 
+    /// The tenant that the node belongs to.
+    #[must_use]
+    pub fn tenant(self) -> TenantKey {
+        self.tenant
+    }
+
     /// The two columns that lead each key of a node's rows.
     pub(super) fn columns(self) -> (i32, i32) {
         (self.tenant.0, self.node)

@@ -87,6 +87,59 @@ pub async fn list(tx: &mut Tx) -> Result<Vec<TenantRow>, StoreError> {
         .collect()
 }
 
+/// Makes a tenant; `None` when there is one of that public name. Scope: auth.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn create(
+    tx: &mut Tx,
+    slug: &Slug,
+    name: &str,
+) -> Result<Option<TenantKey>, StoreError> {
+    let made = sqlx::query_scalar!(
+        "insert into tenant (slug, name) values ($1, $2) on conflict (slug) do nothing
+        returning tenant_id",
+        slug.as_str(),
+        name
+    );
+    Ok(made.fetch_optional(tx.connection()).await?.map(TenantKey))
+}
+
+/// Gives a tenant another name; its public name stays. Scope: auth.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn rename(tx: &mut Tx, key: TenantKey, name: &str) -> Result<(), StoreError> {
+    sqlx::query!("update tenant set name = $2 where tenant_id = $1", key.0, name)
+        .execute(tx.connection())
+        .await?;
+    Ok(())
+}
+
+/// How many nodes each tenant has that the scope may see; those without one are left out.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn node_counts(tx: &mut Tx) -> Result<Vec<(TenantKey, i64)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"select tenant_id, count(*) as "nodes!" from node group by tenant_id order by tenant_id"#
+    );
+    let rows = rows.fetch_all(tx.connection()).await?;
+    Ok(rows.into_iter().map(|row| (TenantKey(row.tenant_id), row.nodes)).collect())
+}
+
+/// How many users have a role in each tenant; those without one are left out. Scope: auth.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn user_counts(tx: &mut Tx) -> Result<Vec<(TenantKey, i64)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"select tenant_id, count(*) as "users!" from membership group by tenant_id order by tenant_id"#
+    );
+    let rows = rows.fetch_all(tx.connection()).await?;
+    Ok(rows.into_iter().map(|row| (TenantKey(row.tenant_id), row.users)).collect())
+}
+
 /// Removes all nodes of a tenant with everything that hangs on them; the tenant stays. Returns how
 /// many nodes that were. Scope: worker.
 ///

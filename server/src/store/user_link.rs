@@ -20,7 +20,9 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    fn name(self) -> &'static str {
+    /// Its name in the database.
+    #[must_use]
+    pub fn name(self) -> &'static str {
         match self {
             Self::Setup => "setup",
             Self::Invite => "invite",

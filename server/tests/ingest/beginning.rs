@@ -10,6 +10,7 @@ use leasewatch_proto::v1::{self, AgentMessage};
 use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
 use leasewatch_server::store::{Scope, chain};
+use leasewatch_server::tenancy::Removals;
 use serde_json::Value;
 use tonic::{Code, Status};
 use tower::ServiceExt as _;
@@ -35,6 +36,7 @@ async fn page(rig: &Rig, path: &str) -> String {
         entrance: Entrance::default(),
         issuer: crate::rig::issuer(&rig.database.db, &rig.clock),
         installers: crate::rig::no_installers(),
+        removals: Removals::default(),
     });
     let request = axum::http::Request::get(path).header("host", "127.0.0.1:7443");
     let answer = pages.oneshot(request.body(Body::empty()).unwrap()).await.unwrap();

@@ -16,6 +16,7 @@ use leasewatch_server::intake::Intake;
 use leasewatch_server::live::LiveFrame;
 use leasewatch_server::store::enrollment::{self, RATE_JOINS};
 use leasewatch_server::store::{Scope, identity_statement, node_key};
+use leasewatch_server::tenancy::Removals;
 use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
@@ -31,7 +32,8 @@ async fn issue(rig: &Rig, tenant: &str, kind: TokenKind) -> Issued {
     let valid_ms = if kind == TokenKind::Single { SINGLE_MS } else { FLEET_MS };
     let (tenant, provider) = (slug(tenant), slug("acme"));
     let created_by = "a test";
-    let order = Order { tenant: &tenant, provider: &provider, kind, valid_ms, created_by };
+    let order =
+        Order { tenant: &tenant, provider: &provider, kind, valid_ms, created_by, who: None };
     issuer(&rig.database.db, &rig.clock).issue(order).await.unwrap()
 }
 
@@ -351,6 +353,7 @@ async fn ask(rig: &Rig, request: axum::http::request::Builder, form: &str) -> Re
         entrance: Entrance::default(),
         issuer: issuer(&rig.database.db, &rig.clock),
         installers: crate::rig::no_installers(),
+        removals: Removals::default(),
     });
     let request = request
         .header("host", "127.0.0.1:7443")

@@ -15,6 +15,7 @@ use leasewatch_server::store::{
     Db, Durability, Scope, StoreError, TimeLayout, migrate, node, partition, preflight, segment,
     tenant,
 };
+use leasewatch_server::tenancy::Removals;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, PgConnection};
 use tower::ServiceExt as _;
 
@@ -175,6 +176,7 @@ async fn page(jobs: &Jobs, path: &str) -> String {
         entrance: Entrance::default(),
         issuer: crate::rig::issuer(&jobs.db, &jobs.clock),
         installers: crate::rig::no_installers(),
+        removals: Removals::default(),
     };
     let request = Request::get(path).body(Body::empty()).unwrap();
     let answer = http::router(state).oneshot(request).await.unwrap();

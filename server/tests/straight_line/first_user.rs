@@ -43,6 +43,24 @@ fn path(link: &str) -> &str {
     &link[at..]
 }
 
+/// Beside the running server.
+fn a_tenant_comes_and_goes(data: &Path) {
+    said(data, &["tenant", "create", "team-a", "--name", "Team A"]);
+    assert!(!server(data, &["tenant", "create", "team-a"]).status.success());
+    assert!(said(data, &["tenant", "list"]).contains("team-a\t0 nodes\tTeam A"));
+    let archive = data.join("team-a.zip");
+    let export = ["tenant", "export", "team-a", archive.to_str().unwrap()];
+    assert!(said(data, &export).starts_with("wrote 3 rows of tenant team-a"));
+    assert!(std::fs::read(&archive).unwrap().starts_with(b"PK"));
+    let again = server(data, &export);
+    assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
+    let wrong = server(data, &["tenant", "remove", "team-a", "--confirm", "default"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    let removed = said(data, &["tenant", "remove", "team-a", "--confirm", "team-a"]);
+    assert!(removed.ends_with("removed tenant team-a with 3 rows"), "{removed}");
+    assert!(!said(data, &["tenant", "list"]).contains("team-a"));
+}
+
 #[test]
 fn an_address_that_others_reach_needs_a_user_first() {
     let data = data_dir();
@@ -94,6 +112,7 @@ fn an_address_that_others_reach_needs_a_user_first() {
     let request = format!("GET /\r\nCookie: {cookie}\r\n\r\n");
     assert!(ask(&running, &request).starts_with("HTTP/1.0 303"));
     said(data.path(), &["users", "enable", "ada"]);
+    a_tenant_comes_and_goes(data.path());
     running.kill();
 
     // Now the server may be reached by others.

@@ -48,6 +48,22 @@ pub const ACCOUNT_TOKEN_REVOKE: &str = "/account/token/revoke";
 pub const USERS: &str = "/settings/users";
 /// Where an invitation is made.
 pub const USERS_INVITE: &str = "/settings/users/invite";
+/// Which tenants there are, and where one is made.
+pub const TENANTS: &str = "/settings/tenants";
+/// Their view struct.
+pub const TENANTS_JSON: &str = "/settings/tenants.json";
+/// Where one gets another name.
+pub const TENANT_RENAME: &str = "/settings/tenants/rename";
+/// Where one is removed.
+pub const TENANT_REMOVE: &str = "/settings/tenants/remove";
+/// Everything of one; `{tenant}` is its public name.
+pub const TENANT_EXPORT: &str = "/settings/tenants/{tenant}/export.zip";
+/// Who did what; query `action`, `from`, `to`, `before`.
+pub const AUDIT: &str = "/settings/audit";
+/// Its view struct.
+pub const AUDIT_JSON: &str = "/settings/audit.json";
+/// The same as CSV, whole.
+pub const AUDIT_CSV: &str = "/settings/audit.csv";
 /// Where join strings are made.
 pub const ENROLL: &str = "/enroll";
 /// Who joined with a token; `{tenant}` is a public name, `{token}` a number.

@@ -17,6 +17,8 @@ pub enum QueryError {
     Last,
     /// `refresh` is not `on` or `off`.
     Refresh,
+    /// `action` is no name.
+    Action,
 }
 
 impl QueryError {
@@ -31,6 +33,7 @@ impl QueryError {
             Self::To => "to",
             Self::Last => "last",
             Self::Refresh => "refresh",
+            Self::Action => "action",
         }
     }
 }

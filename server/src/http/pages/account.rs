@@ -13,6 +13,7 @@ use leasewatch_web::pages::account::{AccountView, SessionLine, TOKEN_DAYS, Token
 use leasewatch_web::path::{Route, pattern};
 use serde::Deserialize;
 
+use super::users::noted;
 use super::{link, sign_in};
 use crate::http::Http;
 use crate::http::asking::{Asker, IDLE_MS};
@@ -21,6 +22,7 @@ use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
 use crate::secret::{Secret, TOKEN_PREFIX};
+use crate::store::audit::Action;
 use crate::store::token::{self, NewToken, TokenKey};
 use crate::store::user::{self, Membership, Role, UserRow};
 use crate::store::user_session::{self, SessionKey};
@@ -184,6 +186,7 @@ pub(in crate::http) async fn password(
         user::set_password(&mut tx, own.key, &hash).await?;
         user_session::close_all(&mut tx, own.key).await?;
         let cookie = begin_session(&http, &mut tx, &parts, own.key).await?;
+        noted(&mut tx, (&asker, context.now), (Action::PasswordChanged, &own.name), &[]).await?;
         tx.commit().await?;
         Ok((cookie, Redirect::to(DONE)).into_response())
     };
@@ -223,11 +226,12 @@ pub(in crate::http) async fn session(
         let (_, fields) = Fields::read(request, &["session"]).await?;
         let key = SessionKey(fields.get("session").parse().map_err(|_| Fault::NotFound)?);
         let mut tx = http.db.begin(Scope::Auth).await?;
-        let closed = user_session::close(&mut tx, own.key, key).await?;
-        tx.commit().await?;
-        if !closed {
+        if !user_session::close(&mut tx, own.key, key).await? {
             return Err(Fault::NotFound);
         }
+        let now = visit.context.now;
+        noted(&mut tx, (&asker, now), (Action::SessionEnded, &own.name), &[]).await?;
+        tx.commit().await?;
         // Whoever ends the session that asks is out.
         let next = if asker.session() == Some(key) { pattern::SIGN_IN } else { DONE };
         Ok(Redirect::to(next).into_response())
@@ -276,7 +280,13 @@ pub(in crate::http) async fn make_token(
             at: context.now,
             expires_at,
         };
-        token::create(&mut tx, new).await?;
+        let key = token::create(&mut tx, new).await?;
+        let detail = [
+            ("number", key.0.to_string()),
+            ("reach", fields.get("reach").to_owned()),
+            ("expires_at", expires_at.to_string()),
+        ];
+        noted(&mut tx, (&asker, context.now), (Action::TokenMade, what.trim()), &detail).await?;
         tx.commit().await?;
         let made_token = Some(format!("{TOKEN_PREFIX}{}", secret.text()));
         let beside = Beside { made_token, ..Beside::default() };
@@ -300,9 +310,14 @@ pub(in crate::http) async fn revoke_token(
         let (_, fields) = Fields::read(request, &["token"]).await?;
         let key = TokenKey(fields.get("token").parse().map_err(|_| Fault::NotFound)?);
         let mut tx = http.db.begin(Scope::Auth).await?;
-        let revoked = token::revoke(&mut tx, key, Some(own.key), visit.context.now).await?;
+        let now = visit.context.now;
+        if !token::revoke(&mut tx, key, Some(own.key), now).await? {
+            return Err(Fault::NotFound);
+        }
+        let number = key.0.to_string();
+        noted(&mut tx, (&asker, now), (Action::TokenRevoked, &number), &[]).await?;
         tx.commit().await?;
-        if revoked { Ok(Redirect::to(DONE).into_response()) } else { Err(Fault::NotFound) }
+        Ok(Redirect::to(DONE).into_response())
     };
     finish(answer.await, &visit)
 }

@@ -13,7 +13,9 @@ use leasewatch_web::pages::enroll::{
 };
 use leasewatch_web::path::{Route, pattern};
 
-use crate::enrollment::{CEILING_MAX, Issued, Order, TokenKey, TokenKind};
+use crate::enrollment::{
+    CEILING_MAX, Issued, Order, TokenKey, TokenKind, taken_back as taken_back_by,
+};
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
@@ -197,7 +199,8 @@ async fn issue(
 ) -> Result<Issued, Fault> {
     let created_by = asker.row().map_or("a page", |user| user.name.as_str());
     let Wanted { provider, kind, valid_ms } = wanted;
-    let order = Order { tenant, provider, kind: *kind, valid_ms: *valid_ms, created_by };
+    let (kind, valid_ms, who) = (*kind, *valid_ms, asker.who());
+    let order = Order { tenant, provider, kind, valid_ms, created_by, who: Some(&who) };
     Ok(http.issuer.issue(order).await?)
 }
 
@@ -236,9 +239,11 @@ pub(in crate::http) async fn taken_back(
     let tenant = asker.tenant(http, fields.get("tenant"), Role::Admin).await?;
     let mut tx = http.db.begin(Scope::Ingest).await?;
     let key = TokenKey::new(tenant, number);
-    if !enrollment::revoke_token(&mut tx, key, http.clock.now()).await? {
+    let now = http.clock.now();
+    if !enrollment::revoke_token(&mut tx, key, now).await? {
         return Err(Fault::NotFound);
     }
+    taken_back_by(&mut tx, (tenant, number), &asker.who(), now).await?;
     tx.commit().await?;
     Ok(())
 }

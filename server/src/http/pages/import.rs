@@ -19,16 +19,17 @@ use leasewatch_web::path::Route;
 use serde::Deserialize;
 
 use super::import_run;
+use crate::demo;
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
 use crate::intake::{LogKind, Order, UPLOADS_KEPT, Upload, UploadKind, cadence_ms};
+use crate::store::Scope;
+use crate::store::audit::{self, Action};
 use crate::store::user::Role;
 use received::{Received, receive};
 
-/// The tenant of the simulated fleet, into which no log belongs.
-const DEMO: &str = "demo";
 /// Tenant and provider of whoever names none.
 const DEFAULT: &str = "default";
 /// Values of the field `kind`.
@@ -103,8 +104,20 @@ async fn take(
     }
     if let (Some(order), Some((file, name)), true) = (order, file, faults.is_empty()) {
         let order = Order { file_name: name, ..order };
+        let tenant = asker.tenant(http, order.tenant.as_str(), Role::Admin).await?;
+        let mut tx = http.db.begin(Scope::Ingest).await?;
+        let entry = audit::Entry {
+            at: context.now,
+            tenant: Some(tenant),
+            who: &asker.who(),
+            action: Action::Imported,
+            object: &order.file_name,
+            detail: &[("node", order.node.clone()), ("provider", order.provider.to_string())],
+        };
+        audit::write(&mut tx, entry).await?;
         match http.intake.submit(file, order, context.now) {
             Ok(id) => {
+                tx.commit().await?;
                 let href = context.here.to(Route::ImportRun(id)).href();
                 return Ok(Redirect::to(&href).into_response());
             }
@@ -151,7 +164,8 @@ fn form(
 async fn tenants(http: &Http, asker: &Asker) -> Result<Vec<String>, Fault> {
     let tenants = asker.tenants(http, Role::Admin).await?;
     let slugs = tenants.into_iter().map(|tenant| tenant.slug.to_string());
-    Ok(slugs.filter(|slug| slug != DEMO).collect())
+    // No log belongs to the simulated fleet.
+    Ok(slugs.filter(|slug| !demo::TENANTS.contains(&slug.as_str())).collect())
 }
 
 /// True for imports into a tenant that somebody may change.

@@ -13,12 +13,13 @@ use leasewatch_web::pages::link::{LinkPurpose, LinkView, render};
 use leasewatch_web::path::{Route, pattern};
 
 use crate::http::Http;
-use crate::http::entrance::begin_session;
+use crate::http::entrance::{begin_session, peer_address};
 use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
 use crate::password::{BYTES_MAX, CHARACTERS_MIN};
 use crate::secret::Secret;
+use crate::store::audit::{self, Action, Way, Who};
 use crate::store::user::{self, Membership, NewUser, Role, UserKey};
 use crate::store::user_link::{self, LinkRow, Purpose};
 use crate::store::{Scope, Tx, user_session};
@@ -186,6 +187,22 @@ async fn use_link(
         user_session::close_all(&mut tx, user).await?;
     }
     let cookie = begin_session(http, &mut tx, parts, user).await?;
+    let name = link.user.as_ref().map_or(chosen.name, |known| known.name.as_str());
+    let address = peer_address(parts).map(|address| address.to_string());
+    let who = Who { user: Some((user, name.to_owned())), way: Way::Session, address };
+    let purpose = [("purpose", link.purpose.name().to_owned())];
+    let entry = |action, detail| audit::Entry {
+        at: now,
+        tenant: None,
+        who: &who,
+        action,
+        object: name,
+        detail,
+    };
+    if link.user.is_none() {
+        audit::write(&mut tx, entry(Action::UserMade, &[])).await?;
+    }
+    audit::write(&mut tx, entry(Action::LinkUsed, &purpose)).await?;
     tx.commit().await?;
     tracing::info!(purpose = ?link.purpose, "a link was used");
     Ok(Used::Entered((cookie, Redirect::to(pattern::OVERVIEW)).into_response()))

@@ -85,9 +85,8 @@ pub(in crate::http) async fn revoke(
         if !asker.may(&row.tenant, Role::Admin) {
             return Err(Fault::Forbidden);
         }
-        let by = asker.row().map_or("a page", |user| user.name.as_str());
-        let now = http.clock.now();
-        enrollment::revoke(&http.db, &http.issuer.identity, (node, by), now).await?;
+        let (who, now) = (asker.who(), http.clock.now());
+        enrollment::revoke(&http.db, &http.issuer.identity, (node, &who), now).await?;
         Ok(Redirect::to(&visit.at(route.clone()).here.href()).into_response())
     };
     answer.await.unwrap_or_else(|fault: Fault| fault.page(&visit.at(Route::Node(id.clone()))))

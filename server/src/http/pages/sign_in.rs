@@ -1,9 +1,12 @@
 //! Signing in and out.
 
+use std::net::IpAddr;
+
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use leasewatch_core::time::Timestamp;
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::sign_in::{SignInView, render};
 use leasewatch_web::path::{self, Route, pattern};
@@ -15,8 +18,9 @@ use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
 use crate::http::{Http, cookie};
+use crate::store::audit::{self, Action, Way, Who};
 use crate::store::user::{self, UserKey};
-use crate::store::{Scope, user_session};
+use crate::store::{Scope, StoreError, Tx, user_session};
 
 /// The query of the page.
 #[derive(Debug, Deserialize)]
@@ -66,13 +70,40 @@ async fn enter(http: &Http, visit: &Visit, request: Request) -> Result<Response,
     }
     let Some(user) = verify(http, counted, fields.get("password")).await? else {
         tracing::warn!(user.name = counted, address = ?address, "a sign-in was refused");
+        note_refusal(http, counted, Who::outside(text(address)), visit.context.now).await?;
         return refused(StatusCode::UNAUTHORIZED);
     };
     http.entrance.forgive(counted, address);
     let mut tx = http.db.begin(Scope::Auth).await?;
     let cookie = begin_session(http, &mut tx, &parts, user).await?;
+    let (user, way) = (Some((user, name.clone())), Way::Session);
+    let who = Who { user, way, address: text(address) };
+    note(&mut tx, &who, (Action::SignedIn, &name), visit.context.now).await?;
     tx.commit().await?;
     Ok((cookie, Redirect::to(&next)).into_response())
+}
+
+fn text(address: Option<IpAddr>) -> Option<String> {
+    address.map(|address| address.to_canonical().to_string())
+}
+
+async fn note(
+    tx: &mut Tx,
+    who: &Who,
+    (action, object): (Action, &str),
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    audit::write(tx, audit::Entry { at, tenant: None, who, action, object, detail: &[] }).await
+}
+
+/// Only the name of somebody who is there is kept: other things that are typed into that field are
+/// passwords. How many entries there can be is bounded by the tries that are looked at.
+async fn note_refusal(http: &Http, name: &str, who: Who, at: Timestamp) -> Result<(), StoreError> {
+    let mut tx = http.db.begin(Scope::Auth).await?;
+    let known = user::by_name(&mut tx, name).await?;
+    let object = known.as_ref().map_or("", |user| user.name.as_str());
+    note(&mut tx, &who, (Action::SignInRefused, object), at).await?;
+    tx.commit().await
 }
 
 /// The user of a name and its password. A name without a user costs as much as one with.
@@ -99,6 +130,7 @@ fn answer(view: &SignInView, context: &Context, status: StatusCode) -> Response 
 pub(in crate::http) async fn out(
     State(http): State<Http>,
     visit: Visit,
+    asker: Option<Extension<Asker>>,
     request: Request,
 ) -> Response {
     let (parts, _) = request.into_parts();
@@ -107,6 +139,11 @@ pub(in crate::http) async fn out(
         let Some(secret) = cookie::session(&parts.headers, over_tls) else { return Ok(()) };
         let mut tx = http.db.begin(Scope::Auth).await?;
         user_session::close_cookie(&mut tx, &secret.hash()).await?;
+        if let Some(Extension(asker)) = asker.filter(|asker| asker.session().is_some()) {
+            let name = asker.row().map(|user| user.name.clone()).unwrap_or_default();
+            let at = visit.context.now;
+            note(&mut tx, &asker.who(), (Action::SignedOut, &name), at).await?;
+        }
         tx.commit().await
     };
     match done.await {

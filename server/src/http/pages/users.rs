@@ -19,9 +19,10 @@ use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
 use crate::secret::Secret;
+use crate::store::audit::{self, Action};
 use crate::store::user::{self, Membership, Role, UserRow};
 use crate::store::user_link::{self, NewLink, Purpose};
-use crate::store::{Scope, TenantKey, Tx};
+use crate::store::{Scope, StoreError, TenantKey, Tx};
 
 /// How long an invitation and a new password wait.
 const LINK_MS: i64 = 7 * DAY_MS;
@@ -105,6 +106,8 @@ pub(in crate::http) async fn invite(
         let mut tx = http.db.begin(Scope::Auth).await?;
         let wanted = Wanted { purpose: Purpose::Invite, user: None, grants: &grants };
         let made = make_link(&mut tx, &parts, own, wanted, context.now).await?;
+        let reach = fields.get("reach");
+        noted(&mut tx, (&asker, context.now), (Action::UserInvited, reach), &[]).await?;
         tx.commit().await?;
         let beside = Beside { made: Some(made), ..Beside::default() };
         Ok(Html(page(&http, &asker, &context, beside).await?).into_response())
@@ -206,6 +209,9 @@ pub(in crate::http) async fn change(
             let faults = vec![FieldFault { field: Field::User, matter: Matter::LastOperator }];
             return wrong(&http, &asker, &context, faults).await;
         }
+        let action = change.action();
+        noted(&mut tx, (&asker, context.now), (action, &row.name), &[("role", role(&fields))])
+            .await?;
         let mut made = None;
         match change {
             Change::Disable => user::set_disabled(&mut tx, row.key, Some(context.now)).await?,
@@ -225,6 +231,33 @@ pub(in crate::http) async fn change(
         Ok(Html(page(&http, &asker, &context, beside).await?).into_response())
     };
     finish(answer.await, &visit)
+}
+
+impl Change {
+    fn action(&self) -> Action {
+        match self {
+            Self::Disable => Action::UserDisabled,
+            Self::Enable => Action::UserEnabled,
+            Self::Reset => Action::ResetLinkMade,
+            Self::Operator(_) | Self::Role(..) => Action::RoleChanged,
+        }
+    }
+}
+
+/// The role that is given; empty where none is.
+fn role(fields: &Fields) -> String {
+    if fields.get("action") == "role" { fields.get("role").to_owned() } else { String::new() }
+}
+
+/// Notes what is done to a user, which is no tenant's.
+pub(super) async fn noted(
+    tx: &mut Tx,
+    (asker, at): (&Asker, Timestamp),
+    (action, object): (Action, &str),
+    detail: &[(&str, String)],
+) -> Result<(), StoreError> {
+    let who = asker.who();
+    audit::write(tx, audit::Entry { at, tenant: None, who: &who, action, object, detail }).await
 }
 
 fn wanted(fields: &Fields, tenants: &[Membership]) -> Result<Change, Fault> {

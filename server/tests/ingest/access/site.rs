@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use axum::body::Body;
 use axum::http::{HeaderMap, Method, Request, StatusCode, header};
 use axum::response::Response;
+use futures_util::FutureExt as _;
 use http_body_util::BodyExt as _;
 use leasewatch_core::id::Slug;
 use leasewatch_core::join::JoinAddress;
@@ -21,6 +22,7 @@ use leasewatch_server::store::user::{self, NewUser, Role};
 use leasewatch_server::store::user_link::{self, NewLink, Purpose};
 use leasewatch_server::store::user_session::{self, NewSession};
 use leasewatch_server::store::{Db, Scope, TenantKey, tenant};
+use leasewatch_server::tenancy::Removals;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tower::ServiceExt as _;
 
@@ -68,7 +70,7 @@ pub(crate) struct Site {
     pub(crate) http: Http,
     pub(crate) clock: Clock,
     router: axum::Router,
-    _queue: Queue,
+    queue: std::sync::Mutex<Queue>,
     folder: tempfile::TempDir,
 }
 
@@ -92,13 +94,19 @@ impl Site {
             entrance: Entrance::default(),
             issuer: crate::rig::issuer(&database.db, &clock),
             installers: installers(&folder.path().join("agents")),
+            removals: Removals::default(),
         };
         let router = http::router(http.clone());
-        let site = Self { database, http, clock, router, _queue: queue, folder };
+        let site = Self { database, http, clock, router, queue: queue.into(), folder };
         let mut tx = site.db().begin(Scope::Ingest).await.unwrap();
         tenant::ensure(&mut tx, &slug("demo"), "Demo").await.unwrap();
         tx.commit().await.unwrap();
         site
+    }
+
+    /// Forgets the files that wait to be imported, so that there is room for others.
+    pub(super) fn drain(&self) {
+        while let Some(Some(_)) = self.queue.lock().unwrap().next().now_or_never() {}
     }
 
     /// The folder of the agents; there is none until a test makes it.
@@ -120,10 +128,14 @@ impl Site {
             request = request.header(header::AUTHORIZATION, format!("Bearer {bearer}"));
         }
         if method == Method::POST {
-            request = request.header(header::CONTENT_TYPE, "application/x-www-form-urlencoded");
-            if let Some(origin) = &ask.origin {
-                request = request.header(header::ORIGIN, origin);
-            }
+            let kind = match form.starts_with("--lw") {
+                true => "multipart/form-data; boundary=lw",
+                false => "application/x-www-form-urlencoded",
+            };
+            request = request.header(header::CONTENT_TYPE, kind);
+        }
+        if let Some(origin) = ask.origin.as_ref().filter(|_| method != Method::GET) {
+            request = request.header(header::ORIGIN, origin);
         }
         let mut request = request.body(Body::from(form.to_owned())).unwrap();
         request.extensions_mut().insert(Peer { address: ask.address, over_tls: ask.over_tls });

@@ -14,6 +14,7 @@ use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
 use leasewatch_server::jobs::{Jobs, close_hours};
+use leasewatch_server::tenancy::Removals;
 use serde_json::Value;
 use tower::ServiceExt as _;
 
@@ -118,6 +119,7 @@ impl Played {
             entrance: Entrance::default(),
             issuer: crate::rig::issuer(&self.rig.database.db, &self.rig.clock),
             installers: crate::rig::no_installers(),
+            removals: Removals::default(),
         };
         let path = format!("/nodes/{}/gpus/{file}?{query}", self.agent.id());
         let request = Request::get(path).body(Body::empty()).unwrap();
