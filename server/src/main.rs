@@ -240,14 +240,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(flags) => serve::serve(ServeOptions::resolve(flags)?).await,
         Command::Health(flags) => serve::ready(ServeOptions::resolve(flags)?.listen).await,
-        Command::Users(command) => {
-            println!("{}", accounts::users(command).await?);
-            Ok(())
-        }
-        Command::Tokens(command) => {
-            println!("{}", accounts::tokens(command).await?);
-            Ok(())
-        }
+        Command::Users(asked) => accounts::users(asked).await.map(|said| println!("{said}")),
+        Command::Tokens(asked) => accounts::tokens(asked).await.map(|said| println!("{said}")),
         Command::Import(Import::NvidiaSmi { log, columns }) => {
             import_log(log, LogKind::Smi, columns).await
         }
