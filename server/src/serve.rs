@@ -179,11 +179,8 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
         removals,
     });
     let router = grpc::routes(state).merge(pages);
-    tracing::info!(
-        certificate = %showing.file.display(),
-        sha256 = showing.fingerprint,
-        "https shows this certificate"
-    );
+    let file = showing.file.display();
+    tracing::info!(certificate = %file, sha256 = showing.fingerprint, "https shows this certificate");
     tracing::info!(address = %listener.local_addr()?, "serving");
     let trusted = TrustedProxies::new(options.trusted_proxies.clone());
     let port = Port { tls: showing.tls, router, opening: OPENING, trusted };

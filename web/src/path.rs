@@ -329,18 +329,12 @@ pub fn import_again(here: &Address, id: &str) -> String {
     with_query(pattern::IMPORT.to_owned(), &pairs)
 }
 
-/// The whole audit log as CSV, over the range and action that `here` shows.
+/// The audit log as `here` shows it, at one of its patterns; older than a number, if there is one.
 #[must_use]
-pub fn audit_csv(here: &Address) -> String {
-    with_query(pattern::AUDIT_CSV.to_owned(), &here.state.pairs())
-}
-
-/// Entries of the audit log that are older than this number, as `here` shows them.
-#[must_use]
-pub fn audit_older(here: &Address, number: i64) -> String {
+pub fn audit(here: &Address, pattern: &str, before: Option<i64>) -> String {
     let mut pairs = here.state.pairs();
-    pairs.push(("before", number.to_string()));
-    with_query(pattern::AUDIT.to_owned(), &pairs)
+    pairs.extend(before.map(|number| ("before", number.to_string())));
+    with_query(pattern.to_owned(), &pairs)
 }
 
 /// Where a node's keys are revoked, in the language and zone of `here`.

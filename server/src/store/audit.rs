@@ -252,8 +252,8 @@ pub async fn read(tx: &mut Tx, wanted: Wanted, limit: u32) -> Result<Vec<EntryRo
     rows.into_iter()
         .map(|row| {
             let tenant = row.slug.map(|slug| Column("tenant", "slug").parsed(&slug)).transpose()?;
-            let detail: Map<String, Value> = serde_json::from_str(&row.detail)
-                .map_err(|error| column("detail").wrong(&error.to_string()))?;
+            let detail: Map<String, Value> =
+                serde_json::from_str(&row.detail).map_err(|error| column("detail").wrong(error))?;
             let text = |value: Value| match value {
                 Value::String(text) => text,
                 other => other.to_string(),

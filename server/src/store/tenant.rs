@@ -91,11 +91,7 @@ pub async fn list(tx: &mut Tx) -> Result<Vec<TenantRow>, StoreError> {
 ///
 /// # Errors
 /// [`StoreError`] of the database.
-pub async fn create(
-    tx: &mut Tx,
-    slug: &Slug,
-    name: &str,
-) -> Result<Option<TenantKey>, StoreError> {
+pub async fn create(tx: &mut Tx, slug: &Slug, name: &str) -> Result<Option<TenantKey>, StoreError> {
     let made = sqlx::query_scalar!(
         "insert into tenant (slug, name) values ($1, $2) on conflict (slug) do nothing
         returning tenant_id",

@@ -40,7 +40,7 @@ async fn archive(db: &Db, tenant: &TenantRow) -> (Vec<File>, Vec<u8>) {
 
 #[tokio::test]
 async fn an_archive_holds_every_row_of_its_tenant_and_none_of_others() {
-    let (test, mut admin, tables) = filled().await;
+    let (test, _admin, tables) = filled().await;
     let own = row(&test.db, "second").await;
     let (files, bytes) = archive(&test.db, &own).await;
     assert_eq!(archive(&test.db, &own).await.1, bytes, "the same rows give the same bytes");
@@ -71,7 +71,6 @@ async fn an_archive_holds_every_row_of_its_tenant_and_none_of_others() {
     let mut users = String::new();
     zip.by_name("users.csv").unwrap().read_to_string(&mut users).unwrap();
     assert!(users.starts_with("name,role\n"), "{users}");
-    let _ = number(&mut admin, "select 1::bigint").await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::context::{Context, SUGGESTED_ZONES};
 use crate::i18n::{Language, Text};
-use crate::path::{self, Route};
+use crate::path::{self, Route, pattern};
 use crate::wire;
 
 /// What each action is called, by its name in the log.
@@ -136,11 +136,11 @@ impl Page<'_> {
     }
 
     fn csv(&self) -> String {
-        path::audit_csv(&self.cx.here)
+        path::audit(&self.cx.here, pattern::AUDIT_CSV, None)
     }
 
     fn older(&self, number: &i64) -> String {
-        path::audit_older(&self.cx.here, *number)
+        path::audit(&self.cx.here, pattern::AUDIT, Some(*number))
     }
 
     /// Names and words of what can be shown alone.
