@@ -53,8 +53,13 @@ struct Change {
 
 fn changes(facts: &SlotFacts<'_>) -> Vec<Change> {
     let mut list = Vec::new();
+    // Facts of a whole node reach far beyond an hour of one slot.
+    let start = facts.contracted.iter().map(|period| period.start).min();
+    let end = facts.contracted.iter().map(|period| period.end).max();
+    let Some((start, end)) = start.zip(end) else { return list };
     let mut add = |period: Period, mark: Mark| {
-        if !period.is_empty() {
+        let matters = period.start < end && start < period.end;
+        if matters && !period.is_empty() {
             list.push(Change { at: period.start, mark, begins: true });
             list.push(Change { at: period.end, mark, begins: false });
         }

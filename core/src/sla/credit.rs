@@ -8,6 +8,7 @@ use crate::availability::named;
 use crate::money::{Money, MoneyError};
 use crate::time::{HOUR_MS, Timestamp};
 
+use super::dialect::Outage;
 use super::profile::{CreditBase, CreditForm, CreditFormula, CreditRule, Multiplier, Tier};
 use super::verdict::{Outcome, Verdict};
 
@@ -132,8 +133,13 @@ fn multiplied(multiplier: Multiplier, verdict: &Verdict) -> i128 {
         return i128::from(verdict.downtime.proven_ms) * factor;
     };
     let step = i128::from(step_s.max(1)) * 1_000_000;
-    let outages = verdict.downtime.outages.iter();
-    outages.map(|outage| up_to(i128::from(outage.period.ms()) * factor, step)).sum()
+    let ms = |parts: &[Outage]| parts.iter().map(|part| i128::from(part.period.ms())).sum::<i128>();
+    whole_outages(verdict).map(|parts| up_to(ms(parts) * factor, step)).sum()
+}
+
+/// Proven outages, each with the parts that are left of it where some of it was claimed before.
+fn whole_outages(verdict: &Verdict) -> impl Iterator<Item = &[Outage]> {
+    verdict.downtime.outages.chunk_by(|a, b| a.actual == b.actual)
 }
 
 /// The next multiple of `step` that is not below `value`.
@@ -149,8 +155,8 @@ fn since_start_ms(
 ) -> Result<i64, CreditError> {
     let cap_ms = cap_hours.saturating_mul(HOUR_MS);
     let mut sum_ms = 0;
-    for outage in &verdict.downtime.outages {
-        let failed_at = outage.actual.start;
+    for parts in whole_outages(verdict) {
+        let Some(failed_at) = parts.first().map(|part| part.actual.start) else { continue };
         let start = starts.iter().filter(|start| **start <= failed_at).max();
         let start = start.ok_or(CreditError::NoStart(failed_at))?;
         sum_ms += failed_at.since(*start).min(cap_ms);
@@ -199,5 +205,76 @@ impl Charges<'_> {
 
     fn hourly(&self) -> Result<Money, CreditError> {
         self.hourly.ok_or(CreditError::Missing("price of an hour"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sla::dialect::{Counted, Filings};
+    use crate::sla::golden::shipped_objective;
+    use crate::sla::unit::{Members, UnitStretch};
+    use crate::sla::verdict::{Case, verdict};
+    use crate::sla::window::Window;
+    use crate::time::{DAY_MS, Period};
+
+    const MINUTE_MS: i64 = 60_000;
+
+    fn minutes(from: i64, to: i64) -> Period {
+        Period::new(Timestamp(from * MINUTE_MS), Timestamp(to * MINUTE_MS))
+    }
+
+    /// The credit for one outage in minutes 1,000 to 1,041, some of it claimed before.
+    fn owed(
+        objective: &str,
+        claimed: &[Period],
+        charges: &Charges<'_>,
+    ) -> Result<String, CreditError> {
+        let objective = shipped_objective(objective);
+        let whole = Period::new(Timestamp(0), Timestamp(30 * DAY_MS));
+        let part = |period, counted| UnitStretch {
+            period,
+            counted,
+            members: Members::default(),
+            grounds: Vec::new(),
+        };
+        let timeline = [
+            part(minutes(0, 1_000), Counted::Up),
+            part(minutes(1_000, 1_041), Counted::Down),
+            part(Period::new(minutes(0, 1_041).end, whole.end), Counted::Up),
+        ];
+        let window = Window { period: whole, whole };
+        let filings = Filings { claimed, notices: &[] };
+        let case = Case { objective: &objective, window, as_of: whole.end, filings };
+        let verdict = verdict(&case, &timeline);
+        let credit = credit(objective.credit.as_ref().unwrap(), &verdict, charges)?;
+        Ok(credit.map_or("-".to_owned(), |credit| credit.amount.to_string()))
+    }
+
+    fn charges(starts: &[Timestamp]) -> Charges<'_> {
+        let hourly = Some("2 USD".parse().unwrap());
+        Charges { unit: None, lease: None, prior_lease: None, hourly, starts }
+    }
+
+    #[test]
+    fn what_is_left_of_an_outage_is_one_outage() {
+        let starts = [Timestamp(400 * MINUTE_MS)];
+        let charges = charges(&starts);
+        let middle = [minutes(1_020, 1_021)];
+        let owed = |objective, claimed: &[Period]| owed(objective, claimed, &charges).unwrap();
+        // 41 min x 1.5 are two started hours, 40 are one; not one for each half.
+        assert_eq!(owed("gpuhub/network", &[]), "4.00 USD");
+        assert_eq!(owed("gpuhub/network", &middle), "2.00 USD");
+        assert_eq!(owed("gpuhub/network", &[minutes(1_000, 1_041)]), "-");
+        // 600 min after the start, once.
+        assert_eq!(owed("gpuhub/instance-down", &middle), "20.00 USD");
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let error = owed("gpuhub/instance-down", &[], &charges(&[])).unwrap_err();
+        assert_eq!(error, CreditError::NoStart(Timestamp(1_000 * MINUTE_MS)));
+        let error = owed("vultr/instance", &[], &charges(&[])).unwrap_err();
+        assert_eq!(error, CreditError::Missing("charge of the unit"));
     }
 }

@@ -1,6 +1,7 @@
 //! The shipped files, and what is refused.
 
 use super::*;
+use crate::time::Period;
 
 fn own() -> &'static str {
     shipped().iter().find(|(id, _)| *id == OWN_OBJECTIVE).unwrap().1
