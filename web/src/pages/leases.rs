@@ -256,6 +256,8 @@ struct Head {
     words: &'static str,
     href: String,
     sign: &'static str,
+    /// The order in which the table is, for screen readers.
+    order: &'static str,
 }
 
 impl Page<'_> {
@@ -296,13 +298,13 @@ impl Page<'_> {
         let words = SORTS.iter().find(|(name, _)| *name == column);
         let now = self.cx.here.state.sort.as_deref().unwrap_or("name");
         let down = format!("-{column}");
-        let (next, sign) = match now {
-            now if now == column => (down.as_str(), "↑"),
-            now if now == down => (column, "↓"),
-            _ => (column, ""),
+        let (next, sign, order) = match now {
+            now if now == column => (down.as_str(), "↑", "ascending"),
+            now if now == down => (column, "↓", "descending"),
+            _ => (column, "", "none"),
         };
         let words = words.map_or("", |(_, text)| self.cx.t(*text));
-        Head { words, href: self.cx.here.sorted(next).href(), sign }
+        Head { words, href: self.cx.here.sorted(next).href(), sign, order }
     }
 
     fn gpus(&self, line: &LeaseLine) -> String {
