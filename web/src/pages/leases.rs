@@ -3,6 +3,7 @@
 use askama::Template;
 use leasewatch_core::lease::PriceUnit;
 use leasewatch_core::money::Money;
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{DAY_MS, Timestamp};
 use serde::Serialize;
 
@@ -36,6 +37,9 @@ pub struct LeaseLine {
     pub state: LeaseState,
     /// The provider's public name.
     pub provider: String,
+    /// Where the data of its GPUs comes from; `None` while none is assigned.
+    #[serde(serialize_with = "wire::maybe_origin")]
+    pub origin: Option<Origin>,
     /// What is rented, in the provider's words.
     pub product: String,
     /// The model as sold.
@@ -205,6 +209,7 @@ impl LeasesView {
             name: format!("h100-{number}"),
             state,
             provider: "acme".to_owned(),
+            origin: (number == 2).then_some(Origin::Simulated),
             product: "8x H100 SXM5".to_owned(),
             gpu_model: "H100".to_owned(),
             gpus_assigned: 2 * number,
