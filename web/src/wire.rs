@@ -37,6 +37,13 @@ pub(crate) fn origin<S: Serializer>(origin: &Origin, serializer: S) -> Result<S:
     serializer.serialize_str(origin.name())
 }
 
+pub(crate) fn maybe_origin<S: Serializer>(
+    origin: &Option<Origin>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    origin.map(Origin::name).serialize(serializer)
+}
+
 pub(crate) fn hour_state<S: Serializer>(
     state: &HourState,
     serializer: S,

@@ -111,7 +111,7 @@ async fn a_lease_is_written_down_corrected_and_assigned_by_forms() {
     let chosen = format!("starts_at=&ends_at=&gpu={NODE}%3A1");
     assert_eq!(site.post(&admin, &format!("{lease}/assign"), &chosen).await.0, 303);
     let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
-    assert!(page.contains("1 of 2 contracted GPUs are not assigned"), "{page}");
+    assert!(page.contains("Not assigned: 1 of 2 contracted GPUs"), "{page}");
     let (_, page) = site.get(&admin, &format!("{lease}/assign?lang=en")).await;
     assert!(!page.contains(&format!("value=\"{NODE}:1\"")), "it is free no more");
 

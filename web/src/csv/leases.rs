@@ -3,7 +3,7 @@
 use super::Line;
 use crate::pages::leases::LeasesView;
 
-const COLUMNS: [&str; 17] = [
+const COLUMNS: [&str; 18] = [
     "tenant",
     "name",
     "state",
@@ -21,6 +21,7 @@ const COLUMNS: [&str; 17] = [
     "profile",
     "labels",
     "is_pay_as_you_go",
+    "origin",
 ];
 
 /// Appends the whole file.
@@ -47,6 +48,7 @@ pub fn leases(out: &mut String, view: &LeasesView) {
         line.text(lease.profile.as_deref().unwrap_or_default());
         line.text(&lease.labels_text());
         line.raw(lease.is_pay_as_you_go);
+        line.optional(lease.origin.map(leasewatch_core::segment::Origin::name));
         line.end();
     }
 }

@@ -152,6 +152,18 @@ const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 6] = [
 ];
 
 impl LeaseView {
+    /// A lease with something in each section, and a mistake in the form.
+    #[must_use]
+    pub fn sample() -> Self {
+        Self::with_everything()
+    }
+
+    /// A lease that was just written down.
+    #[must_use]
+    pub fn new_sample() -> Self {
+        Self::with_little()
+    }
+
     /// Where a form about it is sent.
     fn action(&self, pattern: &str, cx: &Context) -> String {
         path::lease_action(&cx.here, pattern, &self.tenant, self.terms.name.as_str())

@@ -275,9 +275,14 @@ fn open_field(out: &mut Writer, (name, label, _): About, cx: &Context) {
 /// The hint, in red with what is wrong where something is.
 fn close_field(out: &mut Writer, (name, _, hint): About, (faults, cx): (&[FieldFault], &Context)) {
     let about = format!("about-{name}");
-    out.open("p", &[("class", &"note"), ("id", &about)]);
     let fault = faults.iter().find(|fault| fault.field == name);
     let words = fault.map(|fault| fault.words(hint, cx));
+    // A list says by itself that something of it is to be chosen.
+    if words.is_none() && hint == Text::LeaseHintChoice {
+        out.close("div");
+        return;
+    }
+    out.open("p", &[("class", &"note"), ("id", &about)]);
     if let Some(words) = &words {
         out.element("strong", &[], words);
         out.text(" ");

@@ -3,6 +3,7 @@
 use askama::Template;
 use leasewatch_core::lease::PriceUnit;
 use leasewatch_core::money::Money;
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{DAY_MS, Timestamp};
 use serde::Serialize;
 
@@ -36,6 +37,9 @@ pub struct LeaseLine {
     pub state: LeaseState,
     /// The provider's public name.
     pub provider: String,
+    /// Where the data of its GPUs comes from; `None` while none is assigned.
+    #[serde(serialize_with = "wire::maybe_origin")]
+    pub origin: Option<Origin>,
     /// What is rented, in the provider's words.
     pub product: String,
     /// The model as sold.
@@ -205,6 +209,7 @@ impl LeasesView {
             name: format!("h100-{number}"),
             state,
             provider: "acme".to_owned(),
+            origin: (number == 2).then_some(Origin::Simulated),
             product: "8x H100 SXM5".to_owned(),
             gpu_model: "H100".to_owned(),
             gpus_assigned: 2 * number,
@@ -256,6 +261,8 @@ struct Head {
     words: &'static str,
     href: String,
     sign: &'static str,
+    /// The order in which the table is, for screen readers.
+    order: &'static str,
 }
 
 impl Page<'_> {
@@ -296,13 +303,13 @@ impl Page<'_> {
         let words = SORTS.iter().find(|(name, _)| *name == column);
         let now = self.cx.here.state.sort.as_deref().unwrap_or("name");
         let down = format!("-{column}");
-        let (next, sign) = match now {
-            now if now == column => (down.as_str(), "↑"),
-            now if now == down => (column, "↓"),
-            _ => (column, ""),
+        let (next, sign, order) = match now {
+            now if now == column => (down.as_str(), "↑", "ascending"),
+            now if now == down => (column, "↓", "descending"),
+            _ => (column, "", "none"),
         };
         let words = words.map_or("", |(_, text)| self.cx.t(*text));
-        Head { words, href: self.cx.here.sorted(next).href(), sign }
+        Head { words, href: self.cx.here.sorted(next).href(), sign, order }
     }
 
     fn gpus(&self, line: &LeaseLine) -> String {

@@ -1,5 +1,7 @@
 //! Tables of leases and of billing sessions, from a browser.
 
+use std::time::Duration;
+
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -9,6 +11,7 @@ use leasewatch_core::time::Zone;
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::lease_import::{EnteredTable, LeaseImportView, TableOutcome, render};
 use leasewatch_web::path::Route;
+use tokio::time::timeout;
 
 use super::lease::written;
 use super::lease_form::tenants;
@@ -22,6 +25,8 @@ use crate::store::user::Role;
 
 /// Bytes of a form with its table.
 const BYTES_MAX: usize = 4 * 1_024 * 1_024;
+/// Longest time for all of them to arrive.
+const ARRIVAL: Duration = Duration::from_secs(60);
 /// Refused rows on the page.
 const REFUSED_MAX: usize = 200;
 
@@ -99,7 +104,8 @@ async fn receive(request: Request) -> Result<(EnteredTable, Vec<u8>), Fault> {
     let not_a_form = || Fault::BadRequest("content-type".to_owned());
     let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let mut reader = FormReader::new(kind.unwrap_or_default()).map_err(|_| not_a_form())?;
-    let body = to_bytes(request.into_body(), BYTES_MAX).await.map_err(|_| Fault::TooLarge)?;
+    let body = timeout(ARRIVAL, to_bytes(request.into_body(), BYTES_MAX)).await;
+    let body = body.map_err(|_| Fault::TooSlow)?.map_err(|_| Fault::TooLarge)?;
     reader.push(&body);
     let mut fields: Vec<(String, Vec<u8>)> = Vec::new();
     loop {

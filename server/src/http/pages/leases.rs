@@ -20,8 +20,9 @@ use crate::http::visit::Visit;
 use crate::store::assignment::AssignmentRow;
 use crate::store::billing_session::SessionRow;
 use crate::store::lease::{self, LeaseRow, period};
+use crate::store::node::NodeRow;
 use crate::store::user::Role;
-use crate::store::{Tx, assignment, billing_session};
+use crate::store::{Tx, assignment, billing_session, node};
 
 pub(in crate::http) async fn html(
     State(http): State<Http>,
@@ -72,10 +73,15 @@ async fn view(http: &Http, asker: &Asker, context: &Context) -> Result<LeasesVie
     for scope in asker.scopes() {
         let mut tx = http.db.begin(scope).await?;
         let assignments = assignment::list(&mut tx).await?;
+        let nodes = node::list(&mut tx).await?;
         for row in lease::list(&mut tx).await? {
             let sessions = sessions(&mut tx, &row).await?;
-            let own = assignments.iter().filter(|of| of.lease == row.key);
-            lines.push(line(&row, &sessions, gpus(own, &row.terms, context.now), context.now));
+            let own: Vec<_> = assignments.iter().filter(|of| of.lease == row.key).collect();
+            let count = gpus(own.iter().copied(), &row.terms, context.now);
+            let mut line = line(&row, &sessions, count, context.now);
+            let is_own = |node: &&NodeRow| own.iter().any(|of| of.node == node.key);
+            line.origin = nodes.iter().filter(is_own).map(|node| node.origin).max();
+            lines.push(line);
         }
         tx.commit().await?;
     }
@@ -110,6 +116,7 @@ fn line(row: &LeaseRow, sessions: &[SessionRow], gpus: i64, now: Timestamp) -> L
         name: terms.name.to_string(),
         state: state(terms, sessions, now),
         provider: terms.provider.to_string(),
+        origin: None,
         product: terms.product.clone(),
         gpu_model: terms.gpu_model.clone(),
         gpus_assigned: gpus,

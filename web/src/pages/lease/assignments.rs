@@ -1,5 +1,6 @@
 //! Which GPUs the lease covers, and how many that are paid for it does not.
 
+use super::super::NodeName;
 use super::{AssignmentLine, LeaseView, Section, table, writer};
 use crate::context::Context;
 use crate::i18n::{Text, phrase};
@@ -47,7 +48,7 @@ fn row(view: &LeaseView, line: &AssignmentLine, cx: &Context) -> (bool, Vec<tabl
     entered.add(&cx.minute(line.written_at));
     entered.text(written);
     let cells = vec![
-        link(&cx.node(&line.node.id), &line.node.name).into(),
+        node(&line.node, cx).into(),
         link(&gpu, &phrase::gpu_label(cx.language, line.gpu)).into(),
         cx.minute(line.starts_at).into(),
         until,
@@ -55,6 +56,15 @@ fn row(view: &LeaseView, line: &AssignmentLine, cx: &Context) -> (bool, Vec<tabl
         state(view, line, cx).into(),
     ];
     (line.withdrawn_at.is_some(), cells)
+}
+
+/// A node with the mark of its data.
+pub(super) fn node(name: &NodeName, cx: &Context) -> Markup {
+    let mut out = Writer::default();
+    let href = cx.node(&name.id);
+    out.element("a", &[("href", &href)], &name.name);
+    out.add(&cx.origin(name.origin));
+    out.finish()
 }
 
 /// Whether it counts, and what can be done about it.
@@ -77,19 +87,22 @@ fn state(view: &LeaseView, line: &AssignmentLine, cx: &Context) -> Markup {
     }
     if view.may_change {
         let action = view.action(pattern::LEASE_ASSIGNMENT, cx);
+        out.open("details", &[("class", &"more")]);
+        out.element("summary", &[], cx.t(Text::AccessChange));
         out.open("form", &[("class", &"row"), ("method", &"post"), ("action", &action)]);
         let number = line.number;
         out.open("input", &[("type", &"hidden"), ("name", &"number"), ("value", &number)]);
-        let label = cx.t(Text::LeaseReason);
-        out.open(
-            "input",
-            &[("name", &"reason"), ("aria-label", &label), ("maxlength", &"200"), ("size", &"12")],
-        );
+        out.open("label", &[]);
+        out.text(cx.t(Text::LeaseReason));
+        out.text(" ");
+        out.open("input", &[("name", &"reason"), ("maxlength", &"200"), ("size", &"16")]);
+        out.close("label");
         if line.ends_at.is_none() {
             button(&mut out, "end", cx.t(Text::LeaseEndNow));
         }
         button(&mut out, "withdraw", cx.t(Text::LeaseWithdraw));
         out.close("form");
+        out.close("details");
     }
     out.finish()
 }

@@ -76,9 +76,7 @@ pub(in crate::pages) fn terms() -> LeaseTerms {
 }
 
 impl LeaseView {
-    /// A lease with something in each section, and a mistake in the form.
-    #[must_use]
-    pub fn sample() -> Self {
+    pub(super) fn with_everything() -> Self {
         let terms = terms();
         let node = NodeName {
             id: "0f".repeat(16),
@@ -129,10 +127,8 @@ impl LeaseView {
         }
     }
 
-    /// A lease that was just written down.
-    #[must_use]
-    pub fn new_sample() -> Self {
-        let sample = Self::sample();
+    pub(super) fn with_little() -> Self {
+        let sample = Self::with_everything();
         let terms = LeaseTerms {
             kind: LeaseKind::Reserved,
             share: Share::WHOLE,
