@@ -21,7 +21,11 @@ pub mod segment;
 pub mod delivery;
 pub mod metering;
 
+pub mod availability;
+
 pub mod catalogue;
 pub mod money;
 
 pub mod lease;
+
+pub mod sla;
