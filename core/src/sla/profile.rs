@@ -6,6 +6,8 @@
 //! immutable: [`Profiles`] refuses other bytes under a version that it holds. Not here: whether the
 //! clauses are read right; `reviewed` says whether a person did.
 
+mod credit;
+mod file;
 mod read;
 mod shipped;
 
