@@ -11,10 +11,9 @@ use leasewatch_core::metering::Grain;
 use leasewatch_core::time::{Hour, Timestamp};
 
 use super::column::{Column, fitted, hour_column};
-use super::contracted::LeaseKey;
 use super::judge_work::JudgeReason;
 use super::slot::{slot_column, slot_no};
-use super::{NodeKey, StoreError, Tx};
+use super::{LeaseKey, NodeKey, StoreError, Tx};
 
 /// What is said of one slot and hour.
 #[derive(Debug, Clone, PartialEq, Eq)]

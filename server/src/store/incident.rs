@@ -5,9 +5,8 @@ use leasewatch_core::id::{Hash, SlotNo};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::column::Column;
-use super::contracted::LeaseKey;
 use super::slot::{slot_column, slot_no};
-use super::{NodeKey, StoreError, Tx};
+use super::{LeaseKey, NodeKey, StoreError, Tx};
 
 /// Whose doing something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,12 +4,10 @@
 //! the row where it is until it is done, and takes it out only if nobody wrote it meanwhile: a row
 //! that was written again has another version, and stays.
 
-use leasewatch_core::id::Slug;
-use leasewatch_core::time::{Hour, Timestamp};
+use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use super::column::{Column, fitted, hour_column};
-use super::contracted::LeaseKey;
-use super::{NodeKey, StoreError, TenantKey, Tx};
+use super::{LeaseKey, NodeKey, StoreError, Tx};
 
 /// Hours before the last one that are looked after without being asked.
 const DAYS_MAX: i32 = 400;
@@ -81,16 +79,22 @@ pub struct Work {
     version: String,
 }
 
-/// Hours `[from, to)` of a lease are to be judged. Scope: the tenant, or worker.
+/// Puts the hours of `changed` up to the one of `now` into the queue; what lies ahead is judged when
+/// it comes. Scope: the tenant, or worker.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
 pub async fn add(
     tx: &mut Tx,
     lease: LeaseKey,
-    (from, to): (Hour, Hour),
-    reason: JudgeReason,
+    changed: Period,
+    (reason, now): (JudgeReason, Timestamp),
 ) -> Result<(), StoreError> {
+    let from = changed.start.hour();
+    let to = changed.end.plus_ms(-1).min(now).hour().next();
+    if from >= to {
+        return Ok(());
+    }
     let (tenant, lease) = lease.columns();
     sqlx::query!(
         "insert into judge_work (tenant_id, lease_id, from_hour, to_hour, reason)
@@ -259,22 +263,4 @@ pub async fn finish(tx: &mut Tx, done: &[Work]) -> Result<(), StoreError> {
 pub async fn waiting(tx: &mut Tx) -> Result<u64, StoreError> {
     let count = sqlx::query_scalar!(r#"select count(*) as "count!" from judge_work"#);
     fitted(count.fetch_one(tx.connection()).await?, "number of leases")
-}
-
-/// The lease of a tenant with this public name.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub async fn lease_named(
-    tx: &mut Tx,
-    tenant: TenantKey,
-    name: &Slug,
-) -> Result<Option<LeaseKey>, StoreError> {
-    let found = sqlx::query_scalar!(
-        "select lease_id from lease where tenant_id = $1 and name = $2",
-        tenant.number(),
-        name.as_str()
-    );
-    let found = found.fetch_optional(tx.connection()).await?;
-    Ok(found.map(|lease| LeaseKey::new(tenant.number(), lease)))
 }

@@ -8,20 +8,11 @@ use leasewatch_core::id::{Hash, clean_text};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::column::Column;
-use super::contracted::LeaseKey;
-use super::{StoreError, Tx};
+use super::lease::Written;
+use super::{LeaseKey, StoreError, Tx};
 
 /// Characters of a text that stand for it where evidence is listed.
 const SOURCE_CHARS: usize = 200;
-
-/// Who wrote a row down, and when.
-#[derive(Debug, Clone, Copy)]
-pub struct Written<'a> {
-    /// By the server's clock.
-    pub at: Timestamp,
-    /// Name of the user; `None`: the command line.
-    pub by: Option<&'a str>,
-}
 
 /// Maintenance that the provider announced.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use leasewatch_core::sla::profile::Profile;
 use leasewatch_core::time::Timestamp;
 
 use super::column::{Column, fitted};
-use super::notice::Written;
+use super::lease::Written;
 use super::{StoreError, TenantKey, Tx};
 
 /// Stores a version. The same bytes again change nothing; returns false when the version is there
