@@ -43,13 +43,12 @@ impl ContractedLease {
 pub async fn by_key(tx: &mut Tx, key: LeaseKey) -> Result<Option<ContractedLease>, StoreError> {
     let Some(row) = lease::by_key(tx, key).await? else { return Ok(None) };
     let sessions = billing_session::of_lease(tx, key).await?;
-    let sessions = sessions.into_iter().filter(|row| row.withdrawn_at.is_none());
     let assignments = assignment::of_lease(tx, key).await?;
     let assignments = assignments.into_iter().filter(|row| row.withdrawn_at.is_none());
     Ok(Some(ContractedLease {
         key,
         terms: row.terms,
-        sessions: sessions.map(|row| row.session).collect(),
+        sessions: sessions.into_iter().map(|row| row.session).collect(),
         assignments: assignments.map(|row| (row.node, row.assignment)).collect(),
     }))
 }
