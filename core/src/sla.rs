@@ -20,6 +20,7 @@ pub mod budget;
 pub mod claim;
 pub mod credit;
 pub mod dialect;
+pub mod judgement;
 pub mod profile;
 pub mod unit;
 pub mod verdict;

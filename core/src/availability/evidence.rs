@@ -127,8 +127,9 @@ impl Ground {
     /// reached from outside (E2, E4) or that the provider admits an outage (E5) does not
     /// contradict its readings. A degradation never does.
     pub(super) fn is_down(self, measured: bool) -> bool {
-        let presence = matches!(self.class, EvidenceClass::E1 | EvidenceClass::E3);
-        !self.cause.is_degradation() && !(measured && presence)
+        let of_presence = matches!(self.class, EvidenceClass::E1 | EvidenceClass::E3);
+        let contradicted = measured && of_presence;
+        !(self.cause.is_degradation() || contradicted)
     }
 
     /// Whether it rests on what the server saw itself: failures of probes and references are worth

@@ -150,22 +150,32 @@ fn not_down(stretch: &StateStretch, predicates: &[Predicate]) -> Counted {
     }
 }
 
-/// Downtime of a unit in `window`. `claimed` are stretches that were compensated before.
+/// What the tenant sent to the provider before, where a contract looks at it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Filings<'a> {
+    /// Stretches that were compensated before; they are not counted a second time.
+    pub claimed: &'a [Period],
+    /// When notices of outages were sent, in any order.
+    pub notices: &'a [Timestamp],
+}
+
+/// Downtime of a unit in `window`.
 #[must_use]
 pub fn downtime(
     timeline: &[UnitStretch],
     rule: &DowntimeRule,
     window: Period,
-    claimed: &[Period],
+    filings: Filings<'_>,
 ) -> Downtime {
     let down = |stretch: &&UnitStretch| stretch.counted == Counted::Down;
     let open = |stretch: &&UnitStretch| matches!(stretch.counted, Counted::Unknown(_));
     let proven = union(timeline.iter().filter(down).map(|s| s.period));
     let possible = union(timeline.iter().filter(|s| down(s) || open(s)).map(|s| s.period));
 
-    let counted_proven = counted_in(&proven, rule, window);
-    let kept_proven = without(&counted_proven, claimed);
-    let kept_possible = without(&counted_in(&possible, rule, window), claimed);
+    let counted = |outages: &[Period]| counted_in(&noticed(outages, rule, filings), rule, window);
+    let counted_proven = counted(&proven);
+    let kept_proven = without(&counted_proven, filings.claimed);
+    let kept_possible = without(&counted(&possible), filings.claimed);
     let buffer_ms = rule.buffer_s.saturating_mul(1_000);
     let less_buffer = |periods: &[Period]| (total_ms(periods) - buffer_ms).max(0);
     Downtime {
@@ -174,6 +184,19 @@ pub fn downtime(
         possible_ms: less_buffer(&kept_possible),
         claimed_ms: total_ms(&counted_proven) - total_ms(&kept_proven),
     }
+}
+
+/// Where the contract counts from the tenant's notice: each outage from the first notice in it on,
+/// and not at all without one.
+fn noticed(outages: &[Period], rule: &DowntimeRule, filings: Filings<'_>) -> Vec<Period> {
+    if !rule.from_notice {
+        return outages.to_vec();
+    }
+    let from = |outage: &Period| {
+        let inside = filings.notices.iter().filter(|at| outage.contains(**at));
+        inside.min().map(|at| Period::new(*at, outage.end))
+    };
+    outages.iter().filter_map(from).collect()
 }
 
 /// What of whole, separate outages counts in a window, as separate periods in order.

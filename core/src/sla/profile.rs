@@ -11,6 +11,9 @@ mod file;
 mod read;
 mod shipped;
 
+#[cfg(test)]
+mod tests;
+
 use crate::availability::named;
 use crate::id::{Hash, Slug};
 use crate::money::Money;
@@ -191,6 +194,8 @@ pub struct DowntimeRule {
     pub slice_s: i64,
     /// Taken off the downtime of each window, in seconds.
     pub buffer_s: i64,
+    /// Downtime counts from the tenant's notice on, and an outage without one does not count.
+    pub from_notice: bool,
 }
 
 named! {

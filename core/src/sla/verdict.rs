@@ -7,14 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::availability::{StateStretch, StateSums, UnknownCause, named};
+use crate::availability::{StateStretch, UnknownCause, named};
 use crate::id::Slug;
 use crate::metering::{GapCause, Ppm};
 use crate::time::{Period, Timestamp};
 
 use super::Target;
-use super::dialect::{Counted, Downtime, count, downtime};
-use super::profile::{Denominator, Objective, Profile, UnitKind};
+use super::dialect::{Counted, Downtime, Filings, count, downtime};
+use super::profile::{Denominator, Objective};
 use super::unit::{UnitStretch, combine};
 use super::window::Window;
 
@@ -27,8 +27,8 @@ pub struct Case<'a> {
     pub window: Window,
     /// Until when anything is known. A window that ends later is not over.
     pub as_of: Timestamp,
-    /// Stretches that were compensated before.
-    pub claimed: &'a [Period],
+    /// What was claimed and noticed before.
+    pub filings: Filings<'a>,
 }
 
 /// Whether an objective was kept.
@@ -116,26 +116,15 @@ named! {
     }
 }
 
-/// Contract and quality side by side, never mixed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judgement {
-    /// What the provider's profile says, each objective; empty without one.
-    pub contract: Vec<Verdict>,
-    /// What own objectives say.
-    pub quality: Vec<Verdict>,
-    /// The states of all members in the window: law S.
-    pub states: StateSums,
-}
-
 /// Judges one unit: a GPU's own stretches, or those of all members of a node, cluster or region.
 #[must_use]
-pub fn judge(case: &Case<'_>, members: &[Vec<StateStretch>]) -> Verdict {
+pub fn judge(case: &Case<'_>, members: &[&[StateStretch]]) -> Verdict {
     verdict(case, &timeline(case.objective, members))
 }
 
 /// The timeline of a unit by an objective's predicates and its combination of members.
 #[must_use]
-pub fn timeline(objective: &Objective, members: &[Vec<StateStretch>]) -> Vec<UnitStretch> {
+pub fn timeline(objective: &Objective, members: &[&[StateStretch]]) -> Vec<UnitStretch> {
     let predicates = &objective.downtime.predicates;
     let counted: Vec<_> = members.iter().map(|slot| count(slot, predicates)).collect();
     combine(&counted, objective.unit.needs)
@@ -144,10 +133,10 @@ pub fn timeline(objective: &Objective, members: &[Vec<StateStretch>]) -> Vec<Uni
 /// Judges a timeline.
 #[must_use]
 pub fn verdict(case: &Case<'_>, timeline: &[UnitStretch]) -> Verdict {
-    let Case { objective, window, as_of, claimed } = *case;
+    let Case { objective, window, as_of, filings } = *case;
     let sums = UnitSums::of(timeline, window.period);
     let whole_ms = sums.whole_ms(objective.denominator, window);
-    let mut downtime = downtime(timeline, &objective.downtime, window.period, claimed);
+    let mut downtime = downtime(timeline, &objective.downtime, window.period, filings);
     // Whole slices may reach over the edges of what was contracted.
     downtime.possible_ms = downtime.possible_ms.min(whole_ms);
     downtime.proven_ms = downtime.proven_ms.min(downtime.possible_ms);
@@ -178,34 +167,6 @@ pub fn verdict(case: &Case<'_>, timeline: &[UnitStretch]) -> Verdict {
         downtime,
         sums,
         lacks,
-    }
-}
-
-/// Judges by each objective of a profile and of own objectives. Objectives of a GPU are judged for
-/// each slot, in order; those of larger units once over all members.
-#[must_use]
-pub fn side_by_side(
-    contract: Option<&Profile>,
-    own: &Profile,
-    case: impl Fn(&Objective) -> Option<Window>,
-    members: &[Vec<StateStretch>],
-    as_of: Timestamp,
-) -> Judgement {
-    let verdicts = |profile: &Profile| -> Vec<Verdict> {
-        let judged = profile.objectives.iter().filter_map(|objective| {
-            let case = Case { objective, window: case(objective)?, as_of, claimed: &[] };
-            let units: Vec<&[Vec<StateStretch>]> = match objective.unit.kind {
-                UnitKind::Gpu => members.iter().map(std::slice::from_ref).collect(),
-                _ => vec![members],
-            };
-            Some(units.into_iter().map(|unit| judge(&case, unit)).collect::<Vec<_>>())
-        });
-        judged.flatten().collect()
-    };
-    Judgement {
-        contract: contract.map(verdicts).unwrap_or_default(),
-        quality: verdicts(own),
-        states: StateSums::of(members.iter().flatten()),
     }
 }
 

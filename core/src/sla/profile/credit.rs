@@ -4,9 +4,7 @@ use toml::Spanned;
 
 use super::file::{CreditFile, Text, TierFile};
 use super::read::{Fault, Read, fault, one_of, percent, seconds, whole};
-use super::{
-    CreditBase, CreditForm, CreditFormula, CreditRule, DowntimeRule, Multiplier, Tier,
-};
+use super::{CreditBase, CreditForm, CreditFormula, CreditRule, DowntimeRule, Multiplier, Tier};
 use crate::money::Money;
 use crate::sla::Target;
 
@@ -38,7 +36,9 @@ pub(super) fn read(
     }
     let missing = |name| fault(name, &rule.kind, format!("the kind {kind} needs it"));
     let formula = match kind {
-        "tiers" => CreditFormula::Tiers(tiers(&rule.tiers, target).ok_or_else(|| missing("tiers"))??),
+        "tiers" => {
+            CreditFormula::Tiers(tiers(&rule.tiers, target).ok_or_else(|| missing("tiers"))??)
+        }
         "pro_rata" => CreditFormula::ProRata,
         "multiplier" => {
             let factor = rule.factor.as_ref().ok_or_else(|| missing("factor"))?;
@@ -69,7 +69,9 @@ pub(super) fn read(
         return Err(fault("kind", &rule.kind, reason));
     }
     let money = |name, text: &Option<Text>| {
-        let parse = |text: &Text| text.get_ref().parse::<Money>().map_err(|e| fault(name, text, e.to_string()));
+        let parse = |text: &Text| {
+            text.get_ref().parse::<Money>().map_err(|e| fault(name, text, e.to_string()))
+        };
         text.as_ref().map(parse).transpose()
     };
     let digits = rule.digits.as_ref().map_or(Ok(2), |digits| whole("digits", digits, 0..10))?;
@@ -106,7 +108,8 @@ fn tiers(files: &[TierFile], target: Option<Target>) -> Option<Read<Vec<Tier>>> 
 }
 
 fn tier(file: &TierFile, above: Option<&Tier>) -> Result<Tier, Fault> {
-    let tier = Tier { below: percent("below", &file.below)?, share: percent("share", &file.share)? };
+    let tier =
+        Tier { below: percent("below", &file.below)?, share: percent("share", &file.share)? };
     match above {
         Some(above) if tier.below >= above.below => {
             Err(fault("below", &file.below, "edges go down"))

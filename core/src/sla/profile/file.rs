@@ -97,6 +97,8 @@ pub(super) struct DowntimeFile {
     pub(super) partial_slice: Text,
     pub(super) slice_s: Option<Int>,
     pub(super) buffer_s: Option<Int>,
+    #[serde(default)]
+    pub(super) from_notice: bool,
 }
 
 #[derive(Deserialize)]

@@ -105,9 +105,8 @@ fn profile(file: ProfileFile, hash: Hash) -> Read<Profile> {
         }
     };
     let lead = file.notice.as_ref().map(|notice| seconds("lead_s", &notice.lead_s, 0));
-    let seconds_of = |name, value: &Option<Int>| {
-        value.as_ref().map(|value| seconds(name, value, 1)).transpose()
-    };
+    let seconds_of =
+        |name, value: &Option<Int>| value.as_ref().map(|value| seconds(name, value, 1)).transpose();
     Ok(Profile {
         id: slug("id", &file.id)?,
         version: whole("version", &file.version, 1..1_000_000)?,
@@ -201,13 +200,12 @@ fn objective(file: Spanned<ObjectiveFile>) -> Read<(Range<usize>, Objective)> {
         unit: unit(&file)?,
         target,
         window: window(&file.window)?,
-        denominator: one_of(
-            "denominator",
-            &file.denominator,
-            Denominator::ALL,
-            Denominator::name,
-        )?,
-        credit: file.credit.as_ref().map(|rule| credit::read(rule, target, &downtime)).transpose()?,
+        denominator: one_of("denominator", &file.denominator, Denominator::ALL, Denominator::name)?,
+        credit: file
+            .credit
+            .as_ref()
+            .map(|rule| credit::read(rule, target, &downtime))
+            .transpose()?,
         downtime,
     };
     Ok((span, objective))
@@ -249,6 +247,7 @@ fn downtime(file: &DowntimeFile) -> Read<DowntimeRule> {
         )?,
         slice_s: or("slice_s", &file.slice_s, 1, 60)?,
         buffer_s: or("buffer_s", &file.buffer_s, 0, 0)?,
+        from_notice: file.from_notice,
     })
 }
 
