@@ -171,7 +171,7 @@ comment on table incident is 'a period in which something held; of kind down, an
 comment on column incident.slot_no is 'null: every slot of the node that the lease covers';
 comment on column incident.ends_at is 'ms; the last hour that was judged where it still holds';
 comment on column incident.cause is 'core::availability::DownCause';
-comment on column incident.evidence is 'hashes of the availability rows that show it, in order of time, as hex';
+comment on column incident.evidence is 'hashes of the availability rows that show it, in order of time, as hex; of long ones the first and the last 32';
 comment on column incident.withdrawn_at is 'ms; later data showed that it was not so';
 create index incident_lease on incident (tenant_id, lease_id, starts_at);
 select leasewatch_protect('incident');

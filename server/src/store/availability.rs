@@ -155,7 +155,8 @@ impl TryFrom<Row> for AvailabilityRow {
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
         let hour = Hour(i64::from(row.hour));
-        let stretches = body::unpack(hour, &row.body).ok_or_else(|| column("body").wrong("damaged"))?;
+        let stretches =
+            body::unpack(hour, &row.body).ok_or_else(|| column("body").wrong("damaged"))?;
         if StateSums::of(&stretches).contracted_ms != i64::from(row.contracted_ms) {
             return Err(column("contracted_ms").wrong("differs from the stretches"));
         }
@@ -282,9 +283,8 @@ pub async fn slots(
     )
     .fetch_all(tx.connection())
     .await?;
-    let slots = rows.into_iter().map(|row| {
-        Ok((NodeKey::new(tenant, row.node_id), slot_no(row.slot_no)?))
-    });
+    let slots =
+        rows.into_iter().map(|row| Ok((NodeKey::new(tenant, row.node_id), slot_no(row.slot_no)?)));
     slots.collect()
 }
 

@@ -201,9 +201,10 @@ pub async fn list(
 
 fn stored(tenant: TenantKey, row: Row, steps: &[&StepRow]) -> Result<ClaimRow, StoreError> {
     let currency = column("currency").parsed(&row.currency)?;
-    let money = |text: &str| Money::parse(text, currency).map_err(|error| column("asked").wrong(error));
-    let intervals: Vec<(i64, i64)> = serde_json::from_str(&row.intervals)
-        .map_err(|error| column("intervals").wrong(error))?;
+    let money =
+        |text: &str| Money::parse(text, currency).map_err(|error| column("asked").wrong(error));
+    let intervals: Vec<(i64, i64)> =
+        serde_json::from_str(&row.intervals).map_err(|error| column("intervals").wrong(error))?;
     let asked = money(&row.asked)?;
     let mut claim = Claim::draft(asked);
     let mut deadline = row.deadline_at;

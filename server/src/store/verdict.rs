@@ -214,11 +214,7 @@ struct Last {
     hash: Hash,
 }
 
-async fn last_of(
-    tx: &mut Tx,
-    lease: LeaseKey,
-    of: &VerdictOf,
-) -> Result<Option<Last>, StoreError> {
+async fn last_of(tx: &mut Tx, lease: LeaseKey, of: &VerdictOf) -> Result<Option<Last>, StoreError> {
     let (tenant, lease) = lease.columns();
     let row = sqlx::query!(
         "select revision, is_over, hash from verdict
@@ -267,8 +263,8 @@ async fn insert(
     (revision, hash, reason, at): (i32, Hash, JudgeReason, Timestamp),
 ) -> Result<(), StoreError> {
     let (tenant, lease) = lease.columns();
-    let details = serde_json::to_string(&judged.details)
-        .map_err(|error| column("details").wrong(error))?;
+    let details =
+        serde_json::to_string(&judged.details).map_err(|error| column("details").wrong(error))?;
     let Judged { of, figures, by, credit, .. } = judged;
     sqlx::query!(
         "insert into verdict (tenant_id, lease_id, basis, objective, unit, starts_at, ends_at,
@@ -352,7 +348,10 @@ impl TryFrom<Row> for VerdictRow {
 
     fn try_from(row: Row) -> Result<Self, StoreError> {
         let target = row.target_ppm.map(|ppm| {
-            u32::try_from(ppm).ok().and_then(Target::from_ppm).ok_or_else(|| column("target_ppm").wrong("out of range"))
+            u32::try_from(ppm)
+                .ok()
+                .and_then(Target::from_ppm)
+                .ok_or_else(|| column("target_ppm").wrong("out of range"))
         });
         let credit = match (&row.credit, &row.currency, &row.credit_form) {
             (Some(amount), Some(currency), Some(form)) => {
