@@ -30,6 +30,8 @@ mod handshake;
 mod hours;
 #[path = "ingest/inputs.rs"]
 mod inputs;
+#[path = "ingest/judge.rs"]
+mod judge;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
 #[path = "ingest/refusal.rs"]

@@ -3,6 +3,8 @@
 //! Of a window that is over each change is a new revision with its reason, and no role can touch
 //! one. A window that still runs has one row, which is replaced.
 
+mod row;
+
 use leasewatch_core::id::{Hash, Slug};
 use leasewatch_core::money::Money;
 use leasewatch_core::sla::Target;
@@ -11,9 +13,10 @@ use leasewatch_core::sla::verdict::Outcome;
 use leasewatch_core::time::{Period, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::column::{Column, fitted};
+use super::column::fitted;
 use super::judge_work::JudgeReason;
 use super::{LeaseKey, StoreError, Tx};
+use row::{Row, column};
 
 /// Which of the two verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -311,97 +314,6 @@ async fn insert(
     Ok(())
 }
 
-struct Row {
-    basis: String,
-    objective: String,
-    unit: String,
-    starts_at: i64,
-    ends_at: i64,
-    revision: i32,
-    is_over: bool,
-    outcome: String,
-    target_ppm: Option<i32>,
-    whole_ms: i64,
-    allowed_ms: Option<i64>,
-    proven_ms: i64,
-    possible_ms: i64,
-    claimed_ms: i64,
-    up_ms: i64,
-    down_ms: i64,
-    unknown_ms: i64,
-    excluded_ms: i64,
-    details: String,
-    credit: Option<String>,
-    currency: Option<String>,
-    credit_form: Option<String>,
-    profile: String,
-    profile_version: i32,
-    profile_hash: Vec<u8>,
-    is_reviewed: bool,
-    hash: Vec<u8>,
-    reason: String,
-    computed_at: i64,
-}
-
-impl TryFrom<Row> for VerdictRow {
-    type Error = StoreError;
-
-    fn try_from(row: Row) -> Result<Self, StoreError> {
-        let target = row.target_ppm.map(|ppm| {
-            u32::try_from(ppm)
-                .ok()
-                .and_then(Target::from_ppm)
-                .ok_or_else(|| column("target_ppm").wrong("out of range"))
-        });
-        let credit = match (&row.credit, &row.currency, &row.credit_form) {
-            (Some(amount), Some(currency), Some(form)) => {
-                let money = Money::parse(amount, column("currency").parsed(currency)?)
-                    .map_err(|error| column("credit").wrong(error))?;
-                Some((money, column("credit_form").named(form, CreditForm::from_name)?))
-            }
-            _ => None,
-        };
-        let judged = Judged {
-            of: VerdictOf {
-                basis: column("basis").named(&row.basis, Basis::from_name)?,
-                objective: column("objective").parsed(&row.objective)?,
-                unit: row.unit,
-                window: Period::new(Timestamp(row.starts_at), Timestamp(row.ends_at)),
-            },
-            is_over: row.is_over,
-            outcome: column("outcome").named(&row.outcome, Outcome::from_name)?,
-            target: target.transpose()?,
-            figures: Figures {
-                whole_ms: row.whole_ms,
-                allowed_ms: row.allowed_ms,
-                proven_ms: row.proven_ms,
-                possible_ms: row.possible_ms,
-                claimed_ms: row.claimed_ms,
-                up_ms: row.up_ms,
-                down_ms: row.down_ms,
-                unknown_ms: row.unknown_ms,
-                excluded_ms: row.excluded_ms,
-            },
-            details: serde_json::from_str(&row.details)
-                .map_err(|error| column("details").wrong(error))?,
-            credit,
-            by: JudgedBy {
-                id: column("profile").parsed(&row.profile)?,
-                version: column("profile_version").number(row.profile_version)?,
-                hash: Hash(column("profile_hash").array(&row.profile_hash)?),
-                is_reviewed: row.is_reviewed,
-            },
-        };
-        Ok(Self {
-            judged,
-            revision: column("revision").number(row.revision)?,
-            hash: Hash(column("hash").array(&row.hash)?),
-            reason: column("reason").named(&row.reason, JudgeReason::from_name)?,
-            computed_at: Timestamp(row.computed_at),
-        })
-    }
-}
-
 /// Every revision of a lease's verdicts whose window meets `period`, by basis, window, objective,
 /// unit and number.
 ///
@@ -447,8 +359,4 @@ pub async fn current(
         }
     }
     Ok(last)
-}
-
-fn column(name: &'static str) -> Column {
-    Column("verdict", name)
 }
