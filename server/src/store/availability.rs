@@ -86,50 +86,68 @@ impl Judged {
     }
 }
 
-/// Adds revisions. Scope: worker.
+/// Adds revisions, in one statement. Scope: worker.
 ///
 /// # Errors
 /// [`StoreError::Constraint`] for a revision that is there already, or when law S does not hold.
 pub async fn put(tx: &mut Tx, rows: &[AvailabilityRow]) -> Result<(), StoreError> {
-    for row in rows {
-        let judged = &row.judged;
-        let sums = StateSums::of(&judged.stretches);
-        let ms = |ms: i64| fitted::<_, i32>(ms, "time of an hour");
-        let down = |class| ms(sums.down_ms.get(&class).copied().unwrap_or_default());
-        let ((tenant, lease), (_, node)) = (judged.lease.columns(), judged.node.columns());
-        sqlx::query!(
-            "insert into availability (tenant_id, lease_id, node_id, slot_no, hour, revision,
-                contracted_ms, up_ms, down_e1_ms, down_e2_ms, down_e3_ms, down_e4_ms, down_e5_ms,
-                unknown_ms, excluded_ms, grain, body, records_hash, hash, previous_hash, reason,
-                written_at)
-            values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-                $19, $20, $21, $22)",
-            tenant,
-            lease,
-            node,
-            slot_column(judged.slot)?,
-            hour_column(judged.hour)?,
-            fitted::<_, i32>(row.revision, "revision")?,
-            ms(sums.contracted_ms)?,
-            ms(sums.up_ms)?,
-            down(EvidenceClass::E1)?,
-            down(EvidenceClass::E2)?,
-            down(EvidenceClass::E3)?,
-            down(EvidenceClass::E4)?,
-            down(EvidenceClass::E5)?,
-            ms(sums.unknown_total_ms())?,
-            ms(sums.excluded_total_ms())?,
-            judged.grain.name(),
-            body::pack(judged.hour, &judged.stretches)?,
-            &judged.records.0[..],
-            &row.hash.0[..],
-            row.previous.as_ref().map(|hash| &hash.0[..]),
-            row.reason.name(),
-            row.written_at.0
-        )
-        .execute(tx.connection())
-        .await?;
+    if rows.is_empty() {
+        return Ok(());
     }
+    let sums: Vec<StateSums> =
+        rows.iter().map(|row| StateSums::of(&row.judged.stretches)).collect();
+    let ms = |of: &dyn Fn(&StateSums) -> i64| -> Result<Vec<i32>, StoreError> {
+        sums.iter().map(|sums| fitted(of(sums), "time of an hour")).collect()
+    };
+    let down = |class| ms(&|sums| sums.down_ms.get(&class).copied().unwrap_or_default());
+    let (tenants, leases): (Vec<i32>, Vec<i32>) =
+        rows.iter().map(|row| row.judged.lease.columns()).unzip();
+    let nodes: Vec<i32> = rows.iter().map(|row| row.judged.node.columns().1).collect();
+    let slots = rows.iter().map(|row| slot_column(row.judged.slot));
+    let hours = rows.iter().map(|row| hour_column(row.judged.hour));
+    let revisions = rows.iter().map(|row| fitted::<_, i32>(row.revision, "revision"));
+    let grains: Vec<&str> = rows.iter().map(|row| row.judged.grain.name()).collect();
+    let bodies = rows.iter().map(|row| body::pack(row.judged.hour, &row.judged.stretches));
+    let records: Vec<&[u8]> = rows.iter().map(|row| &row.judged.records.0[..]).collect();
+    let hashes: Vec<&[u8]> = rows.iter().map(|row| &row.hash.0[..]).collect();
+    let previous: Vec<Option<&[u8]>> =
+        rows.iter().map(|row| row.previous.as_ref().map(|hash| &hash.0[..])).collect();
+    let reasons: Vec<&str> = rows.iter().map(|row| row.reason.name()).collect();
+    let written: Vec<i64> = rows.iter().map(|row| row.written_at.0).collect();
+    sqlx::query!(
+        "insert into availability (tenant_id, lease_id, node_id, slot_no, hour, revision,
+            contracted_ms, up_ms, down_e1_ms, down_e2_ms, down_e3_ms, down_e4_ms, down_e5_ms,
+            unknown_ms, excluded_ms, grain, body, records_hash, hash, previous_hash, reason,
+            written_at)
+        select * from unnest($1::int[], $2::int[], $3::int[], $4::smallint[], $5::int[], $6::int[],
+            $7::int[], $8::int[], $9::int[], $10::int[], $11::int[], $12::int[], $13::int[],
+            $14::int[], $15::int[], $16::text[], $17::bytea[], $18::bytea[], $19::bytea[],
+            $20::bytea[], $21::text[], $22::bigint[])",
+        &tenants,
+        &leases,
+        &nodes,
+        &slots.collect::<Result<Vec<_>, _>>()?,
+        &hours.collect::<Result<Vec<_>, _>>()?,
+        &revisions.collect::<Result<Vec<_>, _>>()?,
+        &ms(&|sums| sums.contracted_ms)?,
+        &ms(&|sums| sums.up_ms)?,
+        &down(EvidenceClass::E1)?,
+        &down(EvidenceClass::E2)?,
+        &down(EvidenceClass::E3)?,
+        &down(EvidenceClass::E4)?,
+        &down(EvidenceClass::E5)?,
+        &ms(&StateSums::unknown_total_ms)?,
+        &ms(&StateSums::excluded_total_ms)?,
+        &grains as &[&str],
+        &bodies.collect::<Result<Vec<_>, _>>()?,
+        &records as &[&[u8]],
+        &hashes as &[&[u8]],
+        &previous as &[Option<&[u8]>],
+        &reasons as &[&str],
+        &written
+    )
+    .execute(tx.connection())
+    .await?;
     Ok(())
 }
 
