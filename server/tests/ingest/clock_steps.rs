@@ -112,7 +112,7 @@ async fn check_hours(rig: &Rig, agent: &Agent, was_refused: bool) {
 /// No step and no restart of the server is downtime for anybody's lease, and none is a breach.
 async fn check_judgement(rig: &Rig, agent: &Agent) {
     let start = NOW.hour().start();
-    let lease = rent(rig, agent, start, "").await;
+    let lease = rent(rig, agent, (start, 31), "").await;
     assign(rig, agent, lease, (0, start)).await;
     judge::turn(&jobs(rig)).await.unwrap();
     let mut tx = rig.database.db.begin(Scope::Operator).await.unwrap();

@@ -42,13 +42,13 @@ struct Rented {
 }
 
 impl Rented {
-    /// `more` is added to the terms: `,"key": value`.
-    async fn new(seed: u8, more: &str) -> Self {
+    /// For so many days; `more` is added to the terms: `,"key": value`.
+    async fn new(seed: u8, days: i64, more: &str) -> Self {
         let rig = Rig::new().await;
         let mut agent = Agent::new(seed, NOW);
         let mut client = rig.join(&agent).await.unwrap();
         client.ack(rig.seal(&mut agent)).await;
-        let lease = rent(&rig, &agent, MONTH, more).await;
+        let lease = rent(&rig, &agent, (MONTH, days), more).await;
         Self { rig, agent, lease }
     }
 
@@ -156,9 +156,14 @@ impl Rented {
     }
 }
 
-/// A lease of the agent's tenant from `from`, for a month of 31 days.
-pub async fn rent(rig: &Rig, agent: &Agent, from: Timestamp, more: &str) -> LeaseKey {
-    let end = from.plus_ms(MONTH_MS);
+/// A lease of the agent's tenant from an instant on, for so many days.
+pub async fn rent(
+    rig: &Rig,
+    agent: &Agent,
+    (from, days): (Timestamp, i64),
+    more: &str,
+) -> LeaseKey {
+    let end = from.plus_ms(days * DAY_MS);
     let json = format!(
         r#"{{"name":"{}","provider":"default","gpu_model":"H100","gpu_count":1,"currency":"USD",
         "starts_at":"{from}","ends_at":"{end}","prices":[{{"amount":"2.00","unit":"gpu_hour"}}]{more}}}"#,
@@ -192,7 +197,7 @@ fn down_ms(row: &AvailabilityRow, class: EvidenceClass) -> i64 {
 
 #[tokio::test]
 async fn a_month_of_silence_is_indeterminate_and_says_what_to_do() {
-    let rented = Rented::new(40, "").await;
+    let rented = Rented::new(40, 31, "").await;
     rented.assign(0).await;
     rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
     rented.judge().await;
@@ -213,7 +218,7 @@ async fn a_month_of_silence_is_indeterminate_and_says_what_to_do() {
 
 #[tokio::test]
 async fn a_change_makes_a_revision_with_its_reason_and_touches_no_sealed_hour() {
-    let rented = Rented::new(41, "").await;
+    let rented = Rented::new(41, 3, "").await;
     rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
     // Measured and sealed before anybody wrote the lease's slots down.
     rented.put_hour(HOUR, 1, &[]).await;
@@ -266,7 +271,7 @@ async fn a_change_makes_a_revision_with_its_reason_and_touches_no_sealed_hour() 
 
 #[tokio::test]
 async fn what_people_tell_excludes_or_shows_and_a_late_notice_is_disputed() {
-    let rented = Rented::new(42, "").await;
+    let rented = Rented::new(42, 3, "").await;
     rented.assign(0).await;
     rented.rig.clock.set(HOUR.end().plus_ms(HOUR_MS));
     rented.put_hour(HOUR, 1, &[]).await;
@@ -303,7 +308,7 @@ async fn what_people_tell_excludes_or_shows_and_a_late_notice_is_disputed() {
 
 #[tokio::test]
 async fn fewer_gpus_than_contracted_are_down_while_the_agent_counted_and_unknown_otherwise() {
-    let rented = Rented::new(43, "").await;
+    let rented = Rented::new(43, 3, "").await;
     rented.assign(0).await;
     rented.assign(1).await;
     rented.rig.clock.set(HOUR.next().end().plus_ms(HOUR_MS));
@@ -329,9 +334,10 @@ async fn fewer_gpus_than_contracted_are_down_while_the_agent_counted_and_unknown
 
 /// How twenty minutes between two lives of a node are judged.
 async fn pause_of(seed: u8, says_goodbye: bool, is_another_life: bool) -> StateSums {
-    let rented = Rented::new(seed, "").await;
+    let rented = Rented::new(seed, 3, "").await;
     let Rented { rig, mut agent, .. } = rented;
-    let lease = rent(&rig, &Agent { name: "second".to_owned(), ..agent.clone() }, NOW, "").await;
+    let lease =
+        rent(&rig, &Agent { name: "second".to_owned(), ..agent.clone() }, (NOW, 3), "").await;
     assign(&rig, &agent, lease, (0, NOW)).await;
     let mut client = rig.join(&agent).await.unwrap();
     if says_goodbye {
@@ -419,7 +425,7 @@ tiers = [{ below = "99.9", share = "10" }, { below = "99.0", share = "25" }]
 #[tokio::test]
 async fn a_proven_breach_owes_its_credit_and_what_was_judged_never_changes() {
     let contract = r#","profile":{"id":"own-contract","version":1}"#;
-    let rented = Rented::new(48, contract).await;
+    let rented = Rented::new(48, 3, contract).await;
     let parsed = Profile::parse(OWN_CONTRACT).unwrap();
     let mut tx = rented.tenant().await;
     let kept =
@@ -429,7 +435,7 @@ async fn a_proven_breach_owes_its_credit_and_what_was_judged_never_changes() {
     tx.commit().await.unwrap();
     rented.assign(0).await;
     rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
-    // Ten hours lost of 744, from half a minute past to half a minute past.
+    // Ten hours lost of 72, from half a minute past to half a minute past.
     let lost = GapCause::GpuLost;
     rented.put_hour(HOUR, 1, &[(30_000, 3_600_000, lost)]).await;
     for hour in 1..10 {
@@ -440,9 +446,9 @@ async fn a_proven_breach_owes_its_credit_and_what_was_judged_never_changes() {
     let verdicts = rented.verdicts().await;
     let by = |basis| verdicts.iter().find(|row| row.judged.of.basis == basis).unwrap();
     let judged = &by(Basis::Contract).judged;
-    assert_eq!((judged.outcome, judged.figures.whole_ms), (Outcome::Breached, MONTH_MS));
+    assert_eq!((judged.outcome, judged.figures.whole_ms), (Outcome::Breached, 3 * DAY_MS));
     assert_eq!(judged.figures.proven_ms, 10 * HOUR_MS - 60_000, "whole minutes of the clock");
-    assert_eq!(judged.credit.map(|(money, _)| money.to_string()).unwrap(), "372.00 USD");
+    assert_eq!(judged.credit.map(|(money, _)| money.to_string()).unwrap(), "36.00 USD");
     assert_eq!(judged.details.credit.share_ppm, Some(250_000));
     assert!(!judged.by.is_reviewed);
     assert_eq!(judged.details.outages.len(), 1);
@@ -516,7 +522,7 @@ impl Rented {
 
 #[tokio::test]
 async fn law_s_holds_in_what_is_stored_of_random_histories() {
-    let rented = Rented::new(49, "").await;
+    let rented = Rented::new(49, 3, "").await;
     rented.rig.clock.set(Hour(HOUR.0 + 54).start().plus_ms(60_000));
     for slot in [0, 1] {
         let from = Hour(HOUR.0 - 18).start();
@@ -582,12 +588,12 @@ async fn law_s_holds_in_what_is_stored_of_random_histories() {
 
 #[tokio::test]
 async fn a_tenant_sees_only_its_own_judgements() {
-    let rented = Rented::new(50, "").await;
+    let rented = Rented::new(50, 3, "").await;
     rented.assign(0).await;
     rented.rig.clock.set(HOUR.end().plus_ms(HOUR_MS));
     rented.put_hour(HOUR, 1, &[(0, 60_000, GapCause::GpuLost)]).await;
     let mut tx = rented.tenant().await;
-    let told = (HOUR.period(), NOW, "text");
+    let told = (HOUR.next().period(), NOW, "text");
     notice::insert(&mut tx, rented.lease, told, rented.written()).await.unwrap();
     tx.commit().await.unwrap();
     rented.judge().await;
