@@ -15,8 +15,12 @@
 
 mod evidence;
 mod exclusion;
+mod interval;
 mod law;
 mod state;
+
+#[cfg(test)]
+mod tests;
 
 use crate::metering::GapCause;
 use crate::time::Period;
@@ -24,6 +28,7 @@ use crate::time::Period;
 pub(crate) use evidence::named;
 pub use evidence::{DownCause, DownEvidence, EvidenceClass, EvidenceSource, Ground, never_seen};
 pub use exclusion::{Exclusion, ExclusionCause, ExclusionKind, tenant_stop};
+pub use interval::{DownInterval, down_intervals};
 pub use law::{StateSums, UnknownSums};
 pub use state::evaluate;
 
@@ -49,7 +54,7 @@ pub enum StretchContent {
 /// repeats allowed.
 #[derive(Debug, Clone, Copy)]
 pub struct SlotFacts<'a> {
-    /// When the slot is paid for: assignments, cut with billing sessions.
+    /// When the slot is paid for (`lease::contracted`), cut at "now".
     pub contracted: &'a [Period],
     /// What metering says, of every GPU that sat in the slot; empty for a slot never seen.
     pub stretches: &'a [Stretch],

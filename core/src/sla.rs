@@ -26,6 +26,11 @@ pub mod unit;
 pub mod verdict;
 pub mod window;
 
+#[cfg(test)]
+mod golden;
+#[cfg(test)]
+mod laws;
+
 use std::fmt;
 
 /// An availability, as parts per million of one: `999_500` is 99.95 %.
@@ -92,5 +97,33 @@ impl fmt::Display for Target {
         }
         let fraction = format!("{parts:04}");
         write!(f, "{whole}.{}", fraction.trim_end_matches('0'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentages_are_read_exactly() {
+        let ppm = |text| Target::parse(text).map(Target::ppm);
+        assert_eq!(ppm("99.975"), Ok(999_750));
+        assert_eq!(ppm("100"), Ok(1_000_000));
+        assert_eq!(ppm("0.0001"), Ok(1));
+        for text in ["", "99.", ".5", "-1", "+1", "100.0001", "99.99999", "1e2", "99,9", "99.9 %"] {
+            assert_eq!(ppm(text), Err(PercentError), "{text}");
+        }
+        for text in ["99.975", "100", "0", "99.9", "0.0001"] {
+            assert_eq!(Target::parse(text).unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_target_is_reached_without_rounding() {
+        let target = Target::parse("99.9").unwrap();
+        assert!(target.is_reached(999, 1_000));
+        assert!(!target.is_reached(2_589_407_999, 2_592_000_000));
+        assert!(target.is_reached(2_589_408_000, 2_592_000_000));
+        assert_eq!(target.allowed_ms(2_592_000_000), 2_592_000);
     }
 }

@@ -32,6 +32,8 @@ mod hours;
 mod inputs;
 #[path = "ingest/judge.rs"]
 mod judge;
+#[path = "ingest/leases_page.rs"]
+mod leases_page;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
 #[path = "ingest/refusal.rs"]

@@ -2,9 +2,13 @@
 //! zone, week, range, and whether it refreshes itself.
 
 mod escape;
+mod lease;
 pub mod pattern;
+mod query_error;
 mod range;
 
+pub use lease::{LeasePart, lease_action};
+pub use query_error::QueryError;
 pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
 
 use std::fmt::Write as _;
@@ -14,6 +18,10 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 use crate::format;
 use crate::i18n::Language;
 use escape::{decode, encode};
+use lease::of_lease;
+
+/// Characters of what a table is looked through by.
+const FIND_CHARS: usize = 120;
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +58,23 @@ pub enum Route {
         /// The token's number.
         token: i32,
     },
+    /// What is rented.
+    Leases,
+    /// The form of a new lease.
+    LeaseNew,
+    /// Where tables of leases are sent.
+    LeasesImport,
+    /// A lease, or a page about it.
+    Lease {
+        /// The tenant's public name.
+        tenant: String,
+        /// The lease's.
+        lease: String,
+        /// Which of its pages.
+        part: LeasePart,
+    },
+    /// The labels of the node with this id.
+    NodeLabels(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
     Other(String),
 }
@@ -67,6 +92,10 @@ pub struct UrlState {
     pub range: RangeState,
     /// True when the page does not refresh itself.
     pub paused: bool,
+    /// What rows of a table are looked for by, if by anything.
+    pub find: Option<String>,
+    /// The column that a table is sorted by, from the end with `-` before it.
+    pub sort: Option<String>,
 }
 
 /// A page with its state.
@@ -76,41 +105,6 @@ pub struct Address {
     pub route: Route,
     /// Its state.
     pub state: UrlState,
-}
-
-/// A parameter of a query that cannot be understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryError {
-    /// `lang` is not a language of the interface.
-    Language,
-    /// `tz` is not an IANA zone.
-    Zone,
-    /// `week` is not a date.
-    Week,
-    /// `from` is not a time.
-    From,
-    /// `to` is not a time.
-    To,
-    /// `last` is not one of [`Last::ALL`].
-    Last,
-    /// `refresh` is not `on` or `off`.
-    Refresh,
-}
-
-impl QueryError {
-    /// The parameter's name.
-    #[must_use]
-    pub fn parameter(self) -> &'static str {
-        match self {
-            Self::Language => "lang",
-            Self::Zone => "tz",
-            Self::Week => "week",
-            Self::From => "from",
-            Self::To => "to",
-            Self::Last => "last",
-            Self::Refresh => "refresh",
-        }
-    }
 }
 
 impl UrlState {
@@ -137,6 +131,8 @@ impl UrlState {
                     state.week = Some(value);
                 }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
+                "q" => state.find = Some(value.chars().take(FIND_CHARS).collect()),
+                "sort" => state.sort = Some(value.chars().take(FIND_CHARS).collect()),
                 "refresh" => {
                     state.paused = match value.as_str() {
                         "on" => false,
@@ -157,6 +153,8 @@ impl UrlState {
         pairs.extend(self.week.clone().map(|week| ("week", week)));
         pairs.extend(self.range.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
+        pairs.extend(self.find.clone().map(|find| ("q", find)));
+        pairs.extend(self.sort.clone().map(|sort| ("sort", sort)));
         pairs
     }
 }
@@ -185,6 +183,11 @@ impl Address {
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
                 .replace("{token}", &token.to_string()),
+            Route::Leases => pattern::LEASES.to_owned(),
+            Route::LeaseNew => pattern::LEASE_NEW.to_owned(),
+            Route::LeasesImport => pattern::LEASES_IMPORT.to_owned(),
+            Route::Lease { tenant, lease, part } => of_lease(part.pattern(), tenant, lease),
+            Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
     }
@@ -197,7 +200,15 @@ impl Address {
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
+            Route::Leases => pattern::LEASES_JSON.to_owned(),
+            Route::Lease { tenant, lease, part: LeasePart::Page } => {
+                of_lease(pattern::LEASE_JSON, tenant, lease)
+            }
             Route::Import
+            | Route::LeaseNew
+            | Route::LeasesImport
+            | Route::Lease { .. }
+            | Route::NodeLabels(_)
             | Route::SignIn
             | Route::Link(_)
             | Route::Account
@@ -245,6 +256,13 @@ impl Address {
         Self { route: self.route.clone(), state }
     }
 
+    /// The same table, sorted by another column.
+    #[must_use]
+    pub fn sorted(&self, sort: &str) -> Self {
+        let state = UrlState { sort: Some(sort.to_owned()), ..self.state.clone() };
+        Self { route: self.route.clone(), state }
+    }
+
     /// The same page with or without refreshing itself.
     #[must_use]
     pub fn paused(&self, paused: bool) -> Self {
@@ -255,8 +273,8 @@ impl Address {
     /// Another page with the same language and zone.
     #[must_use]
     pub fn to(&self, route: Route) -> Self {
-        let state = UrlState { week: None, range: RangeState::default(), ..self.state.clone() };
-        Self { route, state }
+        let UrlState { language, zone, paused, .. } = self.state;
+        Self { route, state: UrlState { language, zone, paused, ..UrlState::default() } }
     }
 }
 
@@ -380,6 +398,8 @@ mod tests {
             week: Some("2026-07-27".to_owned()),
             range: RangeState::last(Last::Week),
             paused: true,
+            find: Some("h100 team=nlp".to_owned()),
+            sort: Some("-price".to_owned()),
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };
         let href = address.href();

@@ -87,8 +87,7 @@ pub fn tenant_stop(
     next: Option<(Timestamp, bool)>,
 ) -> Option<Exclusion> {
     let end = match (reason, next) {
-        (StopReason::Shutdown, Some((at, false))) => at,
-        (StopReason::LeaseEnd, Some((at, false))) => at,
+        (StopReason::Shutdown | StopReason::LeaseEnd, Some((at, false))) => at,
         (StopReason::LeaseEnd, None) => Timestamp::MAX,
         _ => return None,
     };

@@ -164,3 +164,88 @@ fn burn_ppm(sums: &UnitSums, target: Target) -> Option<Ppm> {
     let spare_ppm = i128::from(1_000_000 - target.ppm());
     Ppm::of(i128::from(sums.down_ms) * 1_000_000, i128::from(known_ms(sums)) * spare_ppm)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::availability::UnknownCause;
+    use crate::sla::dialect::Counted;
+    use crate::sla::unit::Members;
+    use crate::time::DAY_MS;
+
+    const MINUTE_MS: i64 = 60_000;
+    const NOW: Timestamp = Timestamp(40 * DAY_MS);
+
+    /// Parts of time before now, from the latest back: minutes, and what they were. Before them all
+    /// was up.
+    fn timeline(parts: &[(i64, Counted)]) -> Vec<UnitStretch> {
+        let mut end = NOW;
+        let mut out = Vec::new();
+        for (minutes, counted) in parts.iter().chain([&(60 * 24 * 35, Counted::Up)]) {
+            let start = end.plus_ms(-minutes * MINUTE_MS);
+            out.push(UnitStretch {
+                period: Period::new(start, end),
+                counted: *counted,
+                members: Members::default(),
+                grounds: Vec::new(),
+            });
+            end = start;
+        }
+        out.reverse();
+        out
+    }
+
+    fn burn_at(pair: usize, target: &str, window_days: i64, parts: &[(i64, Counted)]) -> Burn {
+        let target = Target::parse(target).unwrap();
+        burn(BURN_PAIRS[pair], &timeline(parts), target, window_days * DAY_MS, NOW)
+    }
+
+    #[test]
+    fn thresholds_are_those_of_the_workbook_for_30_days() {
+        // 1 h at 99 %: burn 14.4 is 8.64 min down of 60. Both windows have to be above.
+        let states =
+            |pair, target, parts: &[(i64, Counted)]| burn_at(pair, target, 30, parts).state;
+        let down = Counted::Down;
+        assert_eq!(states(0, "99", &[(8, down)]), BurnState::Slow);
+        assert_eq!(states(0, "99", &[(9, down)]), BurnState::Fast);
+        assert_eq!(states(0, "99", &[(5, Counted::Up), (9, down)]), BurnState::Slow);
+        // 6 h: 6 x 1 % of 360 min are 21.6 min.
+        assert_eq!(states(1, "99", &[(21, down)]), BurnState::Slow);
+        assert_eq!(states(1, "99", &[(22, down)]), BurnState::Fast);
+        // 3 days: 1 x 1 % of 4,320 min are 43.2 min.
+        assert_eq!(states(2, "99", &[(43, down)]), BurnState::Slow);
+        assert_eq!(states(2, "99", &[(44, down)]), BurnState::Fast);
+    }
+
+    #[test]
+    fn other_windows_rescale_the_thresholds() {
+        // 2 % of the budget of 7 days in an hour: burn 3.36, 2.016 min at 99 %.
+        let state = |minutes| burn_at(0, "99", 7, &[(minutes, Counted::Down)]).state;
+        assert_eq!(state(2), BurnState::Slow);
+        assert_eq!(state(3), BurnState::Fast);
+    }
+
+    #[test]
+    fn without_data_there_is_no_burn_and_without_a_contract_nothing_to_know() {
+        let unknown = Counted::Unknown(UnknownCause::NotEnrolled);
+        let half = [(2, Counted::Down), (3, unknown)];
+        let burn = burn_at(0, "99", 30, &half);
+        assert_eq!((burn.state, burn.short_coverage), (BurnState::NoData, Some(Ppm(400_000))));
+        let known = [(3, Counted::Down), (2, unknown), (55, Counted::Down)];
+        assert_eq!(burn_at(0, "99", 30, &known).state, BurnState::Fast);
+        let stopped = [(5, Counted::Excluded), (55, Counted::Down)];
+        let burn = burn_at(0, "99", 30, &stopped);
+        assert_eq!((burn.state, burn.short), (BurnState::NotContracted, None));
+    }
+
+    #[test]
+    fn burn_comes_from_sums_of_time() {
+        // 30 min unknown, 6 down, 24 up: 6 of 30 known, not 6 of 60.
+        let unknown = Counted::Unknown(UnknownCause::NotEnrolled);
+        let parts = [(24, Counted::Up), (6, Counted::Down), (30, unknown)];
+        assert_eq!(burn_at(0, "99", 30, &parts).long, Some(Ppm(20_000_000)));
+        // A target of 100 % has no budget: anything down is too fast, and no number says how fast.
+        let burn = burn_at(0, "100", 30, &[(1, Counted::Down)]);
+        assert_eq!((burn.state, burn.long), (BurnState::Fast, None));
+    }
+}

@@ -281,3 +281,100 @@ impl ClaimStep {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_iso(text).unwrap()
+    }
+
+    fn facts(incident_end: &str, zone: &str) -> DeadlineFacts {
+        let zone = Zone::parse(zone).unwrap();
+        let window = zone.month(2026, 3).unwrap();
+        let billing = BillingCycle { day: 1, zone };
+        DeadlineFacts { incident_end: at(incident_end), window, notified_at: None, billing }
+    }
+
+    #[test]
+    fn deadlines_of_every_rule() {
+        let facts = facts("2026-03-20T09:00:00Z", "UTC");
+        let days = |days, after| DeadlineRule::Days { days, after };
+        for (rule, expected) in [
+            (days(3, DeadlineStart::Incident), Some("2026-03-23T09:00:00Z")),
+            (days(60, DeadlineStart::Incident), Some("2026-05-19T09:00:00Z")),
+            (days(14, DeadlineStart::PeriodEnd), Some("2026-04-15T00:00:00Z")),
+            (days(14, DeadlineStart::Notice), Some("2026-04-03T09:00:00Z")),
+            // The incident's cycle is March; the second after it is May.
+            (DeadlineRule::BillingCycles { cycles: 2 }, Some("2026-06-01T00:00:00Z")),
+            (DeadlineRule::MonthsAfterBillingMonth { months: 2 }, Some("2026-06-01T00:00:00Z")),
+            (DeadlineRule::NotStated, None),
+        ] {
+            assert_eq!(rule.deadline(&facts), expected.map(at), "{rule:?}");
+        }
+        let told = DeadlineFacts { notified_at: Some(at("2026-03-21T12:00:00Z")), ..facts };
+        let rule = days(14, DeadlineStart::Notice);
+        assert_eq!(rule.deadline(&told), Some(at("2026-04-04T12:00:00Z")));
+    }
+
+    #[test]
+    fn days_end_at_the_same_local_clock_time() {
+        // Two days over the change of the clock in Los Angeles have 47 hours.
+        let facts = facts("2026-03-07T20:00:00Z", "America/Los_Angeles");
+        let rule = DeadlineRule::Days { days: 2, after: DeadlineStart::Incident };
+        assert_eq!(rule.deadline(&facts), Some(at("2026-03-09T19:00:00Z")));
+    }
+
+    #[test]
+    fn an_incident_that_ends_with_a_cycle_is_of_that_cycle() {
+        let facts = facts("2026-04-01T00:00:00Z", "UTC");
+        let rule = DeadlineRule::BillingCycles { cycles: 1 };
+        assert_eq!(rule.deadline(&facts), Some(at("2026-05-01T00:00:00Z")));
+    }
+
+    #[test]
+    fn urgency_changes_seven_three_and_one_day_ahead() {
+        let deadline = at("2026-03-20T09:00:00Z");
+        for urgency in [Urgency::Week, Urgency::Days, Urgency::Day, Urgency::Missed] {
+            let since = urgency.since(deadline).unwrap();
+            assert_eq!(Urgency::of(deadline, since), urgency);
+            assert!(Urgency::of(deadline, since.plus_ms(-1)) < urgency);
+        }
+        assert_eq!(Urgency::of(deadline, deadline), Urgency::Day);
+        assert_eq!(Urgency::Later.since(deadline), None);
+    }
+
+    #[test]
+    fn a_claim_goes_forward_alone() {
+        let amount = |text: &str| text.parse::<Money>().unwrap();
+        let draft = Claim::draft(amount("100 USD"));
+        let step = |claim: &Claim, step, ms| claim.step(step, Timestamp(ms));
+        let notified = step(&draft, ClaimStep::Notify, 10).unwrap();
+        let filed = step(&notified, ClaimStep::File, 20).unwrap();
+        let paid = step(&filed, ClaimStep::Accept(amount("60 USD")), 30).unwrap();
+        assert_eq!(paid.state, ClaimState::Accepted { amount: amount("60 USD") });
+        let times = (paid.notified_at, paid.filed_at, paid.answered_at);
+        assert_eq!(times, (Some(Timestamp(10)), Some(Timestamp(20)), Some(Timestamp(30))));
+        let at_once = step(&draft, ClaimStep::File, 20).unwrap();
+        assert_eq!(at_once.notified_at, Some(Timestamp(20)));
+        let reason = "maintenance was announced".to_owned();
+        let refused = step(&filed, ClaimStep::Refuse(reason), 30).unwrap();
+
+        assert_eq!(step(&filed, ClaimStep::File, 5), Err(ClaimError::Earlier(Timestamp(20))));
+        assert_eq!(step(&filed, ClaimStep::Refuse(" ".to_owned()), 30), Err(ClaimError::NoReason));
+        assert_eq!(
+            step(&filed, ClaimStep::Accept(amount("60 CNY")), 30),
+            Err(ClaimError::Currency)
+        );
+        for (claim, wrong) in [
+            (&draft, ClaimStep::Accept(amount("1 USD"))),
+            (&notified, ClaimStep::Notify),
+            (&filed, ClaimStep::Notify),
+            (&paid, ClaimStep::File),
+            (&refused, ClaimStep::Accept(amount("1 USD"))),
+        ] {
+            assert!(matches!(step(claim, wrong, 40), Err(ClaimError::Order { .. })));
+        }
+    }
+}

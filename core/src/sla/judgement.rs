@@ -122,3 +122,48 @@ fn members(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::availability::{Seen, State};
+    use crate::sla::profile::{OWN_OBJECTIVE, shipped};
+    use crate::sla::window::BillingCycle;
+    use crate::time::Zone;
+
+    fn profile(id: &str) -> Profile {
+        Profile::parse(shipped().iter().find(|(shipped, _)| *shipped == id).unwrap().1).unwrap()
+    }
+
+    #[test]
+    fn each_objective_judges_its_own_units() {
+        let month = Zone::UTC.month(2026, 6).unwrap();
+        let up = vec![StateStretch {
+            period: month,
+            state: State::Up,
+            seen: Seen::Working,
+            reachable: true,
+            grounds: Vec::new(),
+            disputed: false,
+        }];
+        let (contract, own) = (profile("aws-ec2"), profile(OWN_OBJECTIVE));
+        let trial = Trial {
+            contract: Some(&contract),
+            own: &own,
+            lease: LeaseTime { period: month, billing: BillingCycle { day: 1, zone: Zone::UTC } },
+            asked: month,
+            as_of: month.end,
+            filings: Filings::default(),
+        };
+        let nodes = [vec![up.clone(), up.clone()], vec![up]];
+        let judged = side_by_side(&trial, &nodes);
+        let members = |list: &[MemberVerdict]| list.iter().map(|v| v.member).collect::<Vec<_>>();
+        assert_eq!(members(&judged.contract), [Member::All, Member::Node(0), Member::Node(1)]);
+        let slot = |node, slot| Member::Slot { node, slot };
+        assert_eq!(members(&judged.quality), [slot(0, 0), slot(0, 1), slot(1, 0)]);
+        assert_eq!(judged.states.contracted_ms, 3 * month.ms());
+
+        let alone = side_by_side(&Trial { contract: None, ..trial }, &nodes);
+        assert_eq!((alone.contract.len(), alone.quality), (0, judged.quality));
+    }
+}

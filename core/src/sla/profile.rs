@@ -10,6 +10,7 @@ mod credit;
 mod file;
 mod read;
 mod shipped;
+mod write;
 
 #[cfg(test)]
 mod tests;
@@ -296,6 +297,13 @@ impl Profile {
     /// missing fields, wrong types, and values that contradict each other.
     pub fn parse(text: &str) -> Result<Self, ProfileError> {
         read::parse(text)
+    }
+
+    /// The text of a file that reads back as this profile, but for its hash, which is the text's.
+    /// For contracts that are entered in a form: write, then [`Self::parse`], which checks it.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        write::to_toml(self)
     }
 
     /// Whether it is in force at `at`.

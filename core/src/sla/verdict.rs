@@ -273,3 +273,69 @@ impl Remedy {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::availability::Ground;
+    use crate::sla::dialect::Filings;
+    use crate::sla::golden::shipped_objective;
+    use crate::sla::unit::Members;
+    use crate::time::{DAY_MS, HOUR_MS};
+
+    fn part(start_h: i64, end_h: i64, counted: Counted) -> UnitStretch {
+        let at = |hour: i64| Timestamp(hour * HOUR_MS);
+        let grounds: Vec<Ground> = Vec::new();
+        let period = Period::new(at(start_h), at(end_h));
+        UnitStretch { period, counted, members: Members::default(), grounds }
+    }
+
+    fn verdict_of(timeline: &[UnitStretch], as_of_h: i64) -> Verdict {
+        let whole = Period::new(Timestamp(0), Timestamp(30 * DAY_MS));
+        let window = Window { period: whole, whole };
+        let objective = shipped_objective("own-objective/usable-gpu");
+        let as_of = Timestamp(as_of_h * HOUR_MS);
+        let case = Case { objective: &objective, window, as_of, filings: Filings::default() };
+        verdict(&case, timeline)
+    }
+
+    #[test]
+    fn a_window_that_runs_is_breached_only_when_nothing_can_mend_it() {
+        // 99.5 % of 720 h allow 3.6 h. An hour down in the first two says nothing yet.
+        let early = verdict_of(&[part(0, 1, Counted::Up), part(1, 2, Counted::Down)], 2);
+        assert_eq!((early.outcome, early.high()), (Outcome::Indeterminate, Some(Ppm(500_000))));
+        assert_eq!(early.lacks, [Lack { remedy: Remedy::WaitForEnd, ms: 0 }]);
+        let good = verdict_of(&[part(0, 700, Counted::Up)], 700);
+        assert_eq!(good.outcome, Outcome::Indeterminate);
+        let lost = verdict_of(&[part(0, 4, Counted::Down)], 4);
+        assert_eq!(lost.outcome, Outcome::Breached);
+        assert_eq!(verdict_of(&[part(0, 720, Counted::Up)], 720).outcome, Outcome::Met);
+    }
+
+    #[test]
+    fn what_to_do_is_named_by_what_was_unknown_the_longest_first() {
+        let unknown = |cause| Counted::Unknown(UnknownCause::Gap(cause));
+        let timeline = [
+            part(0, 2, unknown(GapCause::ObserverDown)),
+            part(2, 3, unknown(GapCause::Unexplained)),
+            part(3, 5, unknown(GapCause::NetUnreachable)),
+            part(5, 9, Counted::Unknown(UnknownCause::NotEnrolled)),
+            part(9, 720, Counted::Up),
+        ];
+        let lacks: Vec<_> =
+            verdict_of(&timeline, 720).lacks.iter().map(|l| (l.remedy, l.ms / HOUR_MS)).collect();
+        assert_eq!(
+            lacks,
+            [(Remedy::InstallAgent, 4), (Remedy::AddProber, 3), (Remedy::KeepServerRunning, 2)]
+        );
+        // Nothing to do where it is certain.
+        assert_eq!(verdict_of(&[part(0, 9, Counted::Down), timeline[3].clone()], 720).lacks, []);
+    }
+
+    #[test]
+    fn every_cause_has_a_remedy_that_is_not_waiting() {
+        for cause in GapCause::ALL {
+            assert_ne!(Remedy::against(UnknownCause::Gap(cause)), Remedy::WaitForEnd);
+        }
+    }
+}

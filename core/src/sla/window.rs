@@ -122,3 +122,73 @@ fn before(year: i32, month: u32) -> (i32, u32) {
 fn after(year: i32, month: u32) -> (i32, u32) {
     if month == 12 { (year + 1, 1) } else { (year, month + 1) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::HOUR_MS;
+
+    fn at(text: &str) -> Timestamp {
+        Timestamp::parse_iso(text).unwrap()
+    }
+
+    fn lease(start: &str, end: &str, day: u32, zone: &str) -> LeaseTime {
+        let zone = Zone::parse(zone).unwrap();
+        LeaseTime { period: Period::new(at(start), at(end)), billing: BillingCycle { day, zone } }
+    }
+
+    fn hours(windows: &[Window]) -> Vec<i64> {
+        windows.iter().map(|window| window.period.ms() / HOUR_MS).collect()
+    }
+
+    #[test]
+    fn a_lease_from_17_march_to_16_june_has_four_service_months() {
+        let zone = Zone::parse("Asia/Shanghai").unwrap();
+        let lease = lease("2026-03-16T16:00:00Z", "2026-06-16T16:00:00Z", 1, "Asia/Shanghai");
+        let windows = WindowRule::ServiceMonth { zone }.windows(&lease, lease.period);
+        assert_eq!(hours(&windows), [15 * 24, 30 * 24, 31 * 24, 16 * 24]);
+        assert_eq!(windows[0].whole, zone.month(2026, 3).unwrap());
+        // The same lease by the calendar: whole months.
+        let calendar = WindowRule::Calendar { zone }.windows(&lease, lease.period);
+        assert_eq!(hours(&calendar), [744, 720, 744, 720]);
+    }
+
+    #[test]
+    fn calendar_months_of_any_zone() {
+        let year = Period::new(at("2026-01-01T12:00:00Z"), at("2026-12-31T00:00:00Z"));
+        let of = |name: &str| {
+            let lease = lease("2026-01-01T12:00:00Z", "2026-12-31T00:00:00Z", 1, name);
+            let zone = Zone::parse(name).unwrap();
+            WindowRule::Calendar { zone }.windows(&lease, year)
+        };
+        let pacific = of("America/Los_Angeles");
+        assert_eq!(pacific.len(), 12);
+        assert_eq!(hours(&pacific)[2], 743);
+        assert_eq!(hours(&pacific)[10], 721);
+        let kathmandu = of("Asia/Kathmandu");
+        assert_eq!(kathmandu[5].period.start, at("2026-05-31T18:15:00Z"));
+        for windows in [pacific, kathmandu] {
+            assert!(windows.windows(2).all(|pair| pair[0].period.end == pair[1].period.start));
+        }
+    }
+
+    #[test]
+    fn billing_cycles_begin_on_their_day_or_on_the_last_of_a_short_month() {
+        let lease = lease("2026-01-31T00:00:00Z", "2026-05-31T00:00:00Z", 31, "UTC");
+        let windows = WindowRule::Billing.windows(&lease, lease.period);
+        let starts: Vec<_> = windows.iter().map(|window| window.period.start).collect();
+        let expected = ["01-31", "02-28", "03-31", "04-30"];
+        assert_eq!(starts, expected.map(|day| at(&format!("2026-{day}T00:00:00Z"))));
+    }
+
+    #[test]
+    fn rolling_days_end_where_they_are_asked_for_and_nothing_else_is_made_up() {
+        let lease = lease("2026-01-01T00:00:00Z", "2026-03-01T00:00:00Z", 1, "UTC");
+        let asked = Period::new(at("2026-01-01T00:00:00Z"), at("2026-02-10T05:00:00Z"));
+        let windows = WindowRule::Rolling { days: 30 }.windows(&lease, asked);
+        assert_eq!(windows.len(), 1);
+        assert_eq!(windows[0].period.start, at("2026-01-11T05:00:00Z"));
+        let before = Period::new(at("2025-01-01T00:00:00Z"), at("2025-02-01T00:00:00Z"));
+        assert_eq!(WindowRule::Billing.windows(&lease, before), []);
+    }
+}

@@ -121,3 +121,42 @@ fn a_version_never_changes_and_the_one_in_force_judges() {
     assert_eq!(parts, [(at(january), at(july), 1), (at(july), year.end, 2)]);
     assert_eq!(profiles.iter().count(), 2);
 }
+
+#[test]
+fn what_is_written_reads_back() {
+    let round = |profile: &Profile| {
+        let text = profile.to_toml();
+        let read = Profile::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        assert_eq!(read.hash, Hash::of(text.as_bytes()));
+        Profile { hash: profile.hash, ..read }
+    };
+    for (_, text) in shipped() {
+        let profile = Profile::parse(text).unwrap();
+        assert_eq!(round(&profile), profile);
+    }
+    let mut own = Profile::parse(own()).unwrap();
+    own.provider = "算力 \"A\" \\ ]\u{e9}".to_owned();
+    own.reviewed_by = Some("reader".to_owned());
+    own.effective_from = Timestamp::parse_iso("2026-01-01T00:00:00.500Z");
+    own.source.text_hash = Some(Hash::of(b"text"));
+    own.response_within_s = Some(600);
+    own.objectives[0].unit.needs = Needs::AtLeast(64);
+    own.objectives[0].window = WindowRule::Rolling { days: 7 };
+    own.objectives[0].credit = Some(CreditRule {
+        formula: CreditFormula::Multiplier(Multiplier {
+            factor_milli: 1_050,
+            round_up_s: Some(60),
+        }),
+        base: CreditBase::PriorLeaseCharge,
+        form: CreditForm::Hours,
+        cap: Some(Target::parse("50").unwrap()),
+        floor: Some("0.5 CNY".parse().unwrap()),
+        minimum: Some("0.1 CNY".parse().unwrap()),
+        digits: 0,
+    });
+    assert_eq!(round(&own), own);
+    // A line break in a form ends no text, and is refused when it is read.
+    own.product = "a\nid = 3".to_owned();
+    let error = Profile::parse(&own.to_toml()).unwrap_err();
+    assert_eq!(error.field, "product");
+}
