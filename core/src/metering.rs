@@ -21,6 +21,7 @@ mod counter;
 mod detail;
 mod frozen;
 mod gap;
+mod grain;
 mod histogram;
 mod meter;
 mod packed;
@@ -47,12 +48,13 @@ use crate::time::{Hour, Period, Timestamp};
 pub use counter::{CounterDelta, Counters};
 pub use detail::{GpuDetail, SlotDetail, detail};
 pub use gap::{Explanation, GapCause, Gaps};
+pub use grain::{Grain, laid_out};
 pub use histogram::Histogram;
 pub use meter::meter;
 pub use piece::{Content, Piece};
 pub use profile::{
-    HourProfile, MinuteGap, MinuteSums, PROFILE_COUNTERS, PROFILE_METRICS, ProfileCell,
-    ReasonMinutes,
+    HourProfile, HourStretch, MinuteGap, MinuteSums, PROFILE_COUNTERS, PROFILE_METRICS,
+    ProfileCell, ReasonMinutes,
 };
 pub use ratio::{Grade, Ppm, divide_half_even};
 pub use record::{HourNames, HourRecord, RecordError, SequenceRange};

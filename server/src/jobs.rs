@@ -5,6 +5,7 @@
 //! people can see.
 
 pub mod close_hours;
+pub mod judge;
 pub mod open_hours;
 pub mod partitions;
 
@@ -32,6 +33,7 @@ impl Jobs {
     /// Starts every job; each runs until the process ends.
     pub fn spawn(self) {
         tokio::spawn(close_hours::run(self.clone()));
+        tokio::spawn(judge::run(self.clone()));
         tokio::spawn(open_hours::run(self.clone()));
         tokio::spawn(partitions::run(self));
     }

@@ -1,12 +1,14 @@
-//! The hour's shape: 60 minutes of everything that pages draw.
+//! The hour's shape: 60 minutes of everything that pages draw, and its exact stretches.
 //!
-//! For charts only; exact figures come from the record. What is a sum (utilization, gaps, growth
+//! Minutes are for charts only; exact figures come from the record, and when time was measured
+//! comes from the stretches. What is a sum (utilization, gaps, growth
 //! of counters) adds up to the record's to the millisecond and to the unit. A minute's mean of a
 //! gauge is over its readings, not over time, and reasons are times of one bit each, which overlap
 //! and are never added.
 
 mod minutes;
 mod packed;
+mod stretch;
 
 use crate::id::GpuUuid;
 use crate::sample::Metric;
@@ -16,6 +18,8 @@ use super::counter::{CounterDelta, Step};
 use super::gap::GapCause;
 use super::piece::Piece;
 use super::run::Run;
+
+pub use stretch::HourStretch;
 
 /// Gauges and states that a profile keeps, beside utilization.
 pub const PROFILE_METRICS: [Metric; 12] = [
@@ -72,6 +76,9 @@ pub struct HourProfile {
     /// What adds up to the record. `None` in a profile of the first version, which kept none of
     /// it: there it is not known, and not zero.
     pub sums: Option<MinuteSums>,
+    /// What of the hour was measured and what was not, to the millisecond. `None` in a profile of
+    /// the first two versions: there the minute is the grain.
+    pub stretches: Option<Vec<HourStretch>>,
 }
 
 /// What of a minute adds up to the hour's record.
@@ -129,7 +136,8 @@ pub(super) fn profile(
     let counters = minutes::of_counters(start, steps);
     let reasons = minutes::of_reasons(gpu, window, runs);
     let sums = MinuteSums { busy_range, counters, reasons, gaps };
-    HourProfile { utilization, metrics, sums: Some(sums) }
+    let stretches = Some(stretch::of_pieces(gpu, pieces, start));
+    HourProfile { utilization, metrics, sums: Some(sums), stretches }
 }
 
 /// The parts of `period` by minute of the hour that begins at `start`.
@@ -153,7 +161,8 @@ impl HourProfile {
     #[must_use]
     pub fn empty() -> Self {
         let sums = Some(MinuteSums { busy_range: vec![(0, 0); MINUTES], ..MinuteSums::default() });
-        Self { utilization: vec![(0, 0); MINUTES], metrics: Vec::new(), sums }
+        let stretches = Some(Vec::new());
+        Self { utilization: vec![(0, 0); MINUTES], metrics: Vec::new(), sums, stretches }
     }
 
     /// Where minute `index` of `hour` lies.

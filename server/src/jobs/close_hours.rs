@@ -1,6 +1,7 @@
 //! Closes hours: takes them from the queue, meters them from segments, writes what changed.
 //!
-//! One hour of one node is one transaction: the queue's row goes and the records come together.
+//! One hour of one node is one transaction: the queue's row goes and the records come together, and
+//! leases that cover the node are queued for judgement.
 //! The rule of what becomes of a record is `core::metering::decide`; nothing here knows more.
 
 use std::collections::BTreeSet;
@@ -16,7 +17,7 @@ use super::{Jobs, pause};
 use crate::live::Changed;
 use crate::store::hour::{self, HourRow, MeteredSlot, NewHour, NodeHour};
 use crate::store::hour_work::{self, WorkReason};
-use crate::store::{NodeKey, Scope, StoreError, Tx, node, partition, segment};
+use crate::store::{NodeKey, Scope, StoreError, Tx, judge_work, node, partition, segment};
 
 const JOB: &str = "close_hours";
 /// After an hour's end, time for the server's own liveness to be written.
@@ -226,6 +227,9 @@ async fn write(
     let gone: Vec<_> = gone.map(|row| (row.slot, &row.record.gpu)).collect();
     if !gone.is_empty() {
         hour::remove_provisional(tx, key, hour, &gone).await?;
+    }
+    if !new.is_empty() || !gone.is_empty() {
+        judge_work::add_hour(tx, key, hour).await?;
     }
     outcome.written = u64::try_from(new.len()).unwrap_or(u64::MAX);
     Ok(outcome)

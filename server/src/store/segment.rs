@@ -235,6 +235,31 @@ pub async fn recorded_until(tx: &mut Tx, key: NodeKey) -> Result<Option<Timestam
     Ok(end.fetch_optional(tx.connection()).await?.map(Timestamp))
 }
 
+/// When a node was recording within `period`: the time of its stored segments, in order, merged.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn periods(tx: &mut Tx, key: NodeKey, period: Period) -> Result<Vec<Period>, StoreError> {
+    let (tenant, node) = key.columns();
+    let rows = sqlx::query!(
+        "select started_at, ended_at from segment
+        where tenant_id = $1 and node_id = $2 and ended_at > $3 and ended_at <= $5
+            and started_at < $4
+        order by started_at",
+        tenant,
+        node,
+        period.start.0,
+        period.end.0,
+        latest_end(period)
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    let rows = rows.into_iter();
+    Ok(super::session::merged(rows.map(|row| {
+        Period::new(Timestamp(row.started_at), Timestamp(row.ended_at)).intersect(period)
+    })))
+}
+
 /// The latest end that a segment overlapping `period` can have. Without it the database would look
 /// into each later partition. A segment spans a day at most, and its first weight some hours.
 fn latest_end(period: Period) -> i64 {

@@ -1,22 +1,25 @@
 //! C2: the server's clock is set, or the server is started anew, twenty times: no node's state
-//! changes for it, and no hour shows that anything was down.
+//! changes for it, no hour shows that anything was down, and no lease is judged down or breached.
 //!
 //! A suspended server is a step of its clock too, for the clock that never steps stands still
 //! meanwhile; that such a stretch does not count as recorded is tested in `server/src/grpc/liveness.rs`.
 
+use leasewatch_core::availability::StateSums;
 use leasewatch_core::delivery::NodeState;
 use leasewatch_core::metering::GapCause;
+use leasewatch_core::sla::verdict::Outcome;
 use leasewatch_core::time::Hour;
 use leasewatch_proto::v1::agent_message::Kind;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
 use leasewatch_server::grpc::introduce_nodes;
-use leasewatch_server::jobs::{Jobs, close_hours};
+use leasewatch_server::jobs::{Jobs, close_hours, judge};
 use leasewatch_server::live::{Changed, Live};
-use leasewatch_server::store::{Scope, hour};
+use leasewatch_server::store::{Scope, availability, hour, verdict};
 
 use crate::agent::{Agent, message, segment};
+use crate::judge::{assign, jobs, rent};
 use crate::live_lane::frame;
-use crate::rig::Rig;
+use crate::rig::{ALWAYS, NOW, Rig};
 
 const STEPS_MS: [i64; 10] =
     [1_000, -1_000, 6_000, -6_000, 60_000, -60_000, 3_600_000, -3_600_000, 86_400_000, -86_400_000];
@@ -93,6 +96,7 @@ async fn step(rig: &Rig, agent: &mut Agent, (by_ms, restarts): (i64, bool)) -> b
 async fn check_hours(rig: &Rig, agent: &Agent, was_refused: bool) {
     let (db, live, clock) = (rig.database.db.clone(), rig.live.clone(), rig.clock.clone());
     close_hours::turn(&Jobs { db, live, clock }, true).await.unwrap();
+    check_judgement(rig, agent).await;
     let key = rig.node(agent.id()).await.unwrap().key;
     let mut tx = rig.database.db.begin(Scope::Operator).await.unwrap();
     let rows = hour::of_node(&mut tx, key, Hour(0), Hour(1_000_000)).await.unwrap();
@@ -103,4 +107,21 @@ async fn check_hours(rig: &Rig, agent: &Agent, was_refused: bool) {
         assert!(record.sum().is_conserved(), "{record:?}");
         assert!(DOWN.iter().all(|cause| record.gaps.ms(*cause) == 0), "{record:?}");
     }
+}
+
+/// No step and no restart of the server is downtime for anybody's lease, and none is a breach.
+async fn check_judgement(rig: &Rig, agent: &Agent) {
+    let start = NOW.hour().start();
+    let lease = rent(rig, agent, (start, 31), "").await;
+    assign(rig, agent, lease, (0, start)).await;
+    judge::turn(&jobs(rig)).await.unwrap();
+    let mut tx = rig.database.db.begin(Scope::Operator).await.unwrap();
+    let hours = (Hour(0), Hour(1_000_000));
+    let rows = availability::current(&mut tx, lease, hours).await.unwrap();
+    let sums = StateSums::of(rows.iter().flat_map(|row| &row.judged.stretches));
+    assert_eq!((sums.down_total_ms(), sums.is_conserved()), (0, true), "{sums:?}");
+    assert!(sums.up_ms > 0 && sums.unknown_total_ms() > 0, "{sums:?}");
+    let verdicts = verdict::current(&mut tx, lease, ALWAYS).await.unwrap();
+    assert!(verdicts.iter().all(|row| row.judged.outcome != Outcome::Breached), "{verdicts:?}");
+    assert!(!verdicts.is_empty());
 }

@@ -54,12 +54,11 @@ async fn row(tx: &mut Tx, key: LeaseKey) -> LeaseRow {
 async fn judged(db: &Db) -> Vec<(i64, i64, &'static str)> {
     let mut tx = db.begin(Scope::Worker).await.unwrap();
     let rows = judge_work::list(&mut tx, 100).await.unwrap();
+    let rows: Vec<_> = rows.into_iter().flat_map(|(_, works)| works).collect();
     let first = AT.hour().0;
     let all: Vec<_> =
         rows.iter().map(|row| (row.from.0 - first, row.to.0 - first, row.reason.name())).collect();
-    for row in rows {
-        judge_work::take(&mut tx, row.lease).await.unwrap();
-    }
+    judge_work::finish(&mut tx, &rows).await.unwrap();
     tx.commit().await.unwrap();
     all
 }

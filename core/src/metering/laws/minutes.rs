@@ -90,12 +90,32 @@ fn gaps_of(gaps: impl Iterator<Item = (GapCause, i64)>) -> Gaps {
     sum
 }
 
+/// Stretches are the record laid out in time, and the minutes are the stretches cut by minute.
+fn assert_stretches_add_up(record: &HourRecord, profile: &HourProfile) {
+    let stretches = profile.stretches.as_ref().unwrap();
+    let ms = |s: &HourStretch| i64::from(s.end_ms) - i64::from(s.start_ms);
+    assert!(stretches.iter().all(|s| ms(s) > 0 && s.end_ms <= 3_600_000));
+    let follows = |a: &HourStretch, b: &HourStretch| {
+        a.end_ms < b.start_ms || (a.end_ms == b.start_ms && a.gap != b.gap)
+    };
+    assert!(stretches.windows(2).all(|pair| follows(&pair[0], &pair[1])), "{stretches:?}");
+    let measured = stretches.iter().filter(|s| s.gap.is_none());
+    assert_eq!(measured.clone().map(ms).sum::<i64>(), record.measured_ms());
+    assert_eq!(gaps_of(stretches.iter().filter_map(|s| Some((s.gap?, ms(s))))), record.gaps);
+    for (minute, (_, expected)) in profile.utilization.iter().enumerate() {
+        let minute = HourProfile::minute(record.hour, minute);
+        let inside = measured.clone().map(|s| s.period(record.hour).intersect(minute).ms());
+        assert_eq!(inside.sum::<i64>(), *expected);
+    }
+}
+
 fn assert_minutes_add_up(record: &HourRecord, profile: &HourProfile) {
     let sums = profile.sums.as_ref().unwrap();
     let busy: i64 = profile.utilization.iter().map(|(busy, _)| busy).sum();
     let measured: i64 = profile.utilization.iter().map(|(_, measured)| measured).sum();
     assert_eq!((busy, measured), (record.histogram.busy_pct_ms(), record.measured_ms()));
     assert_eq!(gaps_of(sums.gaps.iter().map(|gap| (gap.cause, gap.ms))), record.gaps);
+    assert_stretches_add_up(record, profile);
     for (minute, (busy, measured)) in profile.utilization.iter().enumerate() {
         let (least, most) = sums.busy_range[minute];
         assert!(i64::from(least) * measured <= *busy && *busy <= i64::from(most) * measured);
@@ -215,11 +235,16 @@ fn busy_hour() -> Vec<Owned> {
 /// What a profile costs, so that whoever adds to it sees what it does to the database.
 #[test]
 fn a_busy_hour_takes_less_than_three_kilobytes() {
-    let mut largest = 0;
+    let (mut largest, mut exact) = (0, 0);
     each_hour(&busy_hour(), |input| {
         for (_, profile) in meter(input) {
-            largest = largest.max(profile.pack().len());
+            let bytes = profile.pack().len();
+            largest = largest.max(bytes);
+            let without = HourProfile { stretches: None, ..profile };
+            exact = exact.max(bytes - without.pack().len());
         }
     });
     assert!((1_500..3_000).contains(&largest), "{largest} bytes");
+    // Parts of hours, whose ends take three bytes more than that of a whole one.
+    assert_eq!(exact, 9, "what exact stretches cost");
 }

@@ -1,7 +1,8 @@
 //! The packed form of a profile, which the database keeps.
 //!
 //! Version 2 keeps each column of minutes as one list of integers in the segment's packings: far
-//! fewer bytes than version 1 took for the same content. Version 1 is still read.
+//! fewer bytes than version 1 took for the same content. Version 3 is version 2 and the exact
+//! stretches. The older ones are still read.
 
 use crate::sample::Metric;
 
@@ -9,10 +10,11 @@ use super::super::counter::CounterDelta;
 use super::super::gap::GapCause;
 use super::super::packed::{Packer, Unpacker};
 use super::super::record::RecordError;
-use super::{HourProfile, MINUTES, MinuteGap, MinuteSums, ProfileCell, ReasonMinutes};
+use super::{HourProfile, MINUTES, MinuteGap, MinuteSums, ProfileCell, ReasonMinutes, stretch};
 
 const VERSION_1: u8 = 1;
-const VERSION: u8 = 2;
+const VERSION_2: u8 = 2;
+const VERSION: u8 = 3;
 
 impl HourProfile {
     /// The packed form that the database keeps.
@@ -40,10 +42,11 @@ impl HourProfile {
                 out.int(gap.ms);
             });
         });
+        out.list(self.stretches.iter(), |out, stretches| stretch::put(out, stretches));
         out.finish()
     }
 
-    /// Reads the packed form, of this version or the first.
+    /// Reads the packed form, of this version or an older one.
     ///
     /// # Errors
     /// [`RecordError`] for bytes that no version of [`Self::pack`] wrote.
@@ -57,12 +60,17 @@ impl HourProfile {
             utilization: busy.into_iter().zip(measured).collect(),
             metrics: Vec::new(),
             sums: None,
+            stretches: None,
         };
         for _ in 0..input.count(Metric::ALL.len())? {
             profile.metrics.push((metric(&mut input)?, take_cells(&mut input)?));
         }
         for _ in 0..input.count(1)? {
             profile.sums = Some(take_sums(&mut input)?);
+        }
+        let parts = if version == VERSION_2 { 0 } else { input.count(1)? };
+        for _ in 0..parts {
+            profile.stretches = Some(stretch::take(&mut input)?);
         }
         input.finish()?;
         Ok(profile)
@@ -154,7 +162,7 @@ fn unpack_first(mut input: Unpacker<'_>) -> Result<HourProfile, RecordError> {
         metrics.push((metric, minutes));
     }
     input.finish()?;
-    Ok(HourProfile { utilization, metrics, sums: None })
+    Ok(HourProfile { utilization, metrics, sums: None, stretches: None })
 }
 
 fn exactly_an_hour(input: &mut Unpacker<'_>) -> Result<usize, RecordError> {
@@ -172,6 +180,7 @@ fn first_cell(input: &mut Unpacker<'_>) -> Result<Option<ProfileCell>, RecordErr
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::HourStretch;
     use super::*;
 
     fn profile() -> HourProfile {
@@ -191,12 +200,22 @@ mod tests {
                 }),
                 gaps: vec![MinuteGap { minute: 59, cause: GapCause::GpuLost, ms: 12 }],
             }),
+            stretches: Some(vec![
+                HourStretch { start_ms: 7, end_ms: 3_540_000, gap: None },
+                HourStretch {
+                    start_ms: 3_540_000,
+                    end_ms: 3_540_012,
+                    gap: Some(GapCause::GpuLost),
+                },
+                HourStretch { start_ms: 3_550_000, end_ms: 3_600_000, gap: None },
+            ]),
         }
     }
 
     #[test]
     fn the_packed_form_round_trips() {
-        for profile in [profile(), HourProfile::empty(), HourProfile { sums: None, ..profile() }] {
+        let without = HourProfile { sums: None, stretches: None, ..profile() };
+        for profile in [profile(), HourProfile::empty(), without] {
             assert_eq!(HourProfile::unpack(&profile.pack()), Ok(profile));
         }
     }
@@ -232,16 +251,26 @@ mod tests {
 
     #[test]
     fn the_first_version_is_read_and_says_nothing_of_what_it_did_not_keep() {
-        let expected = HourProfile { sums: None, ..profile() };
+        let expected = HourProfile { sums: None, stretches: None, ..profile() };
         let bytes = first_version(&expected);
         assert_eq!(bytes.first(), Some(&1));
         assert_eq!(HourProfile::unpack(&bytes), Ok(expected));
         assert_eq!(HourProfile::unpack(&bytes[1..]), Err(RecordError));
     }
 
+    #[test]
+    fn the_second_version_is_read_and_has_minutes_for_its_grain() {
+        let expected = HourProfile { stretches: None, ..profile() };
+        let mut bytes = expected.pack();
+        // Version 3 without stretches is version 2 and a zero behind it.
+        assert_eq!(bytes.pop(), Some(0));
+        bytes[0] = VERSION_2;
+        assert_eq!(HourProfile::unpack(&bytes), Ok(expected));
+    }
+
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400), version in 0_u8..4) {
+        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..400), version in 0_u8..5) {
             let _ = HourProfile::unpack(&[&[version], bytes.as_slice()].concat());
         }
     }
