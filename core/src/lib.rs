@@ -25,3 +25,5 @@ pub mod catalogue;
 pub mod money;
 
 pub mod lease;
+
+pub mod cost;
