@@ -27,3 +27,4 @@ pub mod money;
 pub mod lease;
 
 pub mod cost;
+pub mod provider_fact;
