@@ -14,7 +14,7 @@
 //! (`sla`), and what makes time down (`availability`).
 
 mod amounts;
-//BILL
+pub mod bill;
 mod billed;
 #[cfg(test)]
 mod fixture;

@@ -18,6 +18,7 @@ mod preflight;
 
 pub mod bill;
 pub mod chain;
+pub mod cost;
 pub mod enrollment;
 pub mod event;
 pub mod gpu;

@@ -12,6 +12,8 @@ mod launcher;
 mod migrations;
 #[path = "store/nodes.rs"]
 mod nodes;
+#[path = "store/prices.rs"]
+mod prices;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/segments.rs"]

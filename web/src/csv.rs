@@ -26,6 +26,7 @@
 //! | `row_hash` | hash of the record's statement |
 //! | `parent_gpu_uuid`, `slices`, `slices_of` | of a MIG slice: its GPU and its share; else empty |
 
+mod costs;
 mod readings;
 
 use std::fmt::{Display, Write as _};
@@ -34,6 +35,7 @@ use leasewatch_core::id::clean_text;
 use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
 use leasewatch_core::sample::Metric;
 
+pub use costs::{CostRow, costs};
 pub use readings::readings;
 
 /// The byte order mark, to be sent before [`header`] when a spreadsheet needs it.

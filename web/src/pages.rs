@@ -3,6 +3,7 @@
 //! the name; words, rounding and local time are made here, from the context.
 
 pub mod account;
+pub mod costs;
 pub mod enroll;
 pub mod error;
 mod export;

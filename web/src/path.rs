@@ -1,10 +1,12 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
+mod costs;
 mod escape;
 pub mod pattern;
 mod range;
 
+pub use costs::{CostGroup, CostsState, month_text};
 pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
 
 use std::fmt::Write as _;
@@ -41,6 +43,8 @@ pub enum Route {
     Account,
     /// Who there is.
     Users,
+    /// Where the money goes.
+    Costs,
     /// Where join strings are made.
     Enroll,
     /// A join token of a tenant.
@@ -65,6 +69,8 @@ pub struct UrlState {
     pub week: Option<String>,
     /// The stretch that a GPU's page shows.
     pub range: RangeState,
+    /// What the page of costs shows.
+    pub costs: CostsState,
     /// True when the page does not refresh itself.
     pub paused: bool,
 }
@@ -93,6 +99,12 @@ pub enum QueryError {
     To,
     /// `last` is not one of [`Last::ALL`].
     Last,
+    /// `month` is no month.
+    Month,
+    /// `group` is no group of costs.
+    Group,
+    /// `what_if` is not 1 to 100.
+    WhatIf,
     /// `refresh` is not `on` or `off`.
     Refresh,
 }
@@ -108,6 +120,9 @@ impl QueryError {
             Self::From => "from",
             Self::To => "to",
             Self::Last => "last",
+            Self::Month => "month",
+            Self::Group => "group",
+            Self::WhatIf => "what_if",
             Self::Refresh => "refresh",
         }
     }
@@ -137,6 +152,7 @@ impl UrlState {
                     state.week = Some(value);
                 }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
+                "month" | "group" | "what_if" => state.costs.read(name, &value)?,
                 "refresh" => {
                     state.paused = match value.as_str() {
                         "on" => false,
@@ -156,6 +172,7 @@ impl UrlState {
         pairs.extend(self.zone.map(|zone| ("tz", zone.name().to_owned())));
         pairs.extend(self.week.clone().map(|week| ("week", week)));
         pairs.extend(self.range.pairs());
+        pairs.extend(self.costs.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
         pairs
     }
@@ -181,6 +198,7 @@ impl Address {
             Route::Link(secret) => pattern::LINK.replace("{secret}", &encode(secret)),
             Route::Account => pattern::ACCOUNT.to_owned(),
             Route::Users => pattern::USERS.to_owned(),
+            Route::Costs => pattern::COSTS.to_owned(),
             Route::Enroll => pattern::ENROLL.to_owned(),
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
@@ -194,6 +212,7 @@ impl Address {
     pub fn json(&self) -> Option<String> {
         let path = match &self.route {
             Route::Overview => pattern::OVERVIEW_JSON.to_owned(),
+            Route::Costs => pattern::COSTS_JSON.to_owned(),
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
@@ -255,8 +274,8 @@ impl Address {
     /// Another page with the same language and zone.
     #[must_use]
     pub fn to(&self, route: Route) -> Self {
-        let state = UrlState { week: None, range: RangeState::default(), ..self.state.clone() };
-        Self { route, state }
+        let UrlState { language, zone, paused, .. } = self.state;
+        Self { route, state: UrlState { language, zone, paused, ..UrlState::default() } }
     }
 }
 
@@ -379,6 +398,7 @@ mod tests {
             zone: Zone::parse("America/Argentina/Buenos_Aires").ok(),
             week: Some("2026-07-27".to_owned()),
             range: RangeState::last(Last::Week),
+            costs: CostsState { what_if_pct: Some(70), ..CostsState::default() },
             paused: true,
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };

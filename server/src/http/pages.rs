@@ -1,6 +1,7 @@
 //! Building view structs, one file a page.
 
 pub(super) mod account;
+pub(super) mod costs;
 pub(super) mod enroll;
 pub(super) mod gpu;
 pub(super) mod gpus;

@@ -110,7 +110,8 @@ async fn put_lines(tx: &mut Tx, key: BillKey, lines: &[BillLine]) -> Result<(), 
     let starts: Vec<i64> = lines.iter().map(|line| line.period.start.0).collect();
     let ends: Vec<i64> = lines.iter().map(|line| line.period.end.0).collect();
     let quantity = |line: &BillLine| {
-        line.quantity.map(|q| Money { nanos: q.nanos, currency: line.amount.currency }.amount_text())
+        line.quantity
+            .map(|q| Money { nanos: q.nanos, currency: line.amount.currency }.amount_text())
     };
     let quantities: Vec<Option<String>> = lines.iter().map(quantity).collect();
     let units: Vec<Option<&str>> =

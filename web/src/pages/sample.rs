@@ -200,7 +200,8 @@ pub(super) fn overview() -> OverviewView {
     ];
     let totals = totals(&providers);
     let tenants = vec![TenantLane { tenant: "default".to_owned(), providers }];
-    OverviewView { totals, attention, tenants, setup: setup() }
+    let running = "18.40 USD".parse().into_iter().collect();
+    OverviewView { totals, attention, tenants, running, setup: setup() }
 }
 
 fn totals(providers: &[ProviderLane]) -> FleetTotals {
@@ -262,7 +263,8 @@ pub(super) fn empty_overview() -> OverviewView {
         power_now_mw: Datum::NO_DATA,
         day: Measured::default(),
     };
-    OverviewView { totals, attention: Vec::new(), tenants: Vec::new(), setup: setup() }
+    let (attention, tenants, running) = (Vec::new(), Vec::new(), Vec::new());
+    OverviewView { totals, attention, tenants, running, setup: setup() }
 }
 
 pub(super) fn node() -> NodeView {

@@ -48,6 +48,12 @@ pub const ACCOUNT_TOKEN_REVOKE: &str = "/account/token/revoke";
 pub const USERS: &str = "/settings/users";
 /// Where an invitation is made.
 pub const USERS_INVITE: &str = "/settings/users/invite";
+/// Where the money goes; query `month`, `group`, `what_if`.
+pub const COSTS: &str = "/costs";
+/// The page's view struct.
+pub const COSTS_JSON: &str = "/costs.json";
+/// The same by lease and day as CSV.
+pub const COSTS_CSV: &str = "/costs.csv";
 /// Where join strings are made.
 pub const ENROLL: &str = "/enroll";
 /// Who joined with a token; `{tenant}` is a public name, `{token}` a number.

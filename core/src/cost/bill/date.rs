@@ -97,7 +97,9 @@ fn local_day_ms(date: &str, order: DateOrder) -> Option<i64> {
     };
     let (year, month, day) = (number(year, 4)?, number(month, 2)?, number(day, 2)?);
     let iso = format!("{year:04}-{month:02}-{day:02}T00:00:00Z");
-    Timestamp::parse_iso(&iso).filter(|at| (Timestamp::MIN..Timestamp::MAX).contains(at)).map(|at| at.0)
+    Timestamp::parse_iso(&iso)
+        .filter(|at| (Timestamp::MIN..Timestamp::MAX).contains(at))
+        .map(|at| at.0)
 }
 
 /// The clock's part, and the offset from UTC in milliseconds where one is said.

@@ -261,7 +261,8 @@ impl Row<'_> {
     fn line(&self, line: u64) -> Result<BillLine, BillRowFault> {
         let places = self.places;
         let texts = self.record.iter();
-        let is_text = |cell: &str| cell.chars().count() <= TEXT_MAX && !cell.chars().any(char::is_control);
+        let is_text =
+            |cell: &str| cell.chars().count() <= TEXT_MAX && !cell.chars().any(char::is_control);
         if !texts.into_iter().all(is_text) {
             return Err(BillRowFault::Text);
         }
