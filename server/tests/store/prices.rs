@@ -5,16 +5,19 @@
 
 use leasewatch_core::cost::bill::{BillColumns, DateOrder, QuantityUnit, read as read_bill};
 use leasewatch_core::cost::price_table;
+use leasewatch_core::lease::SessionSource;
 use leasewatch_core::provider_fact::{FactKind, FactValue};
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{DAY_MS, Zone};
 use leasewatch_server::store::bill::{self, NewBill};
+use leasewatch_server::store::cost;
 use leasewatch_server::store::price::{self, NewPriceTable};
 use leasewatch_server::store::provider::{self, ProviderRow};
 use leasewatch_server::store::provider_fact::{self, NewFact};
 use leasewatch_server::store::ticket::{self, Course, NewTicket};
 use leasewatch_server::store::{Db, Scope, StoreError, TenantKey, Tx, tenant};
 
-use crate::fixture::{AT, slug};
+use crate::fixture::{AT, connect, enrol, run, slug};
 use crate::support;
 
 async fn two_tenants(db: &Db) -> (TenantKey, TenantKey, ProviderRow) {
@@ -185,4 +188,55 @@ async fn a_ticket_is_followed_and_stays_with_its_tenant() {
     let mut tx = db.begin(Scope::Tenant(other)).await.unwrap();
     assert_eq!(ticket::list(&mut tx).await.unwrap(), []);
     assert!(!ticket::follow(&mut tx, own, number, &Course::default()).await.unwrap());
+}
+
+#[tokio::test]
+async fn costs_see_the_last_terms_and_what_was_not_withdrawn() {
+    let test = support::database().await;
+    let node = enrol(&test.db, "own", 1, Origin::Measured).await;
+    enrol(&test.db, "other", 2, Origin::Measured).await;
+    let mut admin = connect(&test.admin_url).await;
+    let terms = |count| {
+        format!(
+            r#"{{"version": 1, "name": "pool", "provider": "default", "gpu_model": "H100", "currency": "USD",
+            "gpu_count": {count}, "starts_at": "2026-10-01T00:00:00.000Z", "tax": "0.13",
+            "prices": [{{"amount": "2.49", "unit": "gpu_hour"}}], "labels": {{"team": "nlp"}}}}"#
+        )
+    };
+    let sql = format!(
+        "begin;
+        insert into lease (tenant_id, name, provider_id, created_at)
+            select t.tenant_id, 'pool', p.provider_id, 1 from tenant t, provider p
+            where t.slug = 'own' and p.slug = 'default';
+        insert into lease_terms (tenant_id, lease_id, revision, starts_at, terms, written_at)
+            select tenant_id, lease_id, 1, 1, '{}'::jsonb, 1 from lease
+            union all select tenant_id, lease_id, 2, 1, '{}'::jsonb, 1 from lease;
+        insert into billing_session (tenant_id, lease_id, starts_at, ends_at, source, written_at, withdrawn_at)
+            select tenant_id, lease_id, 10, 20, 'hand', 1, null::bigint from lease
+            union all select tenant_id, lease_id, 30, 40, 'hand', 1, 2 from lease;
+        insert into assignment (tenant_id, lease_id, node_id, slot_no, starts_at, written_at, withdrawn_at)
+            select tenant_id, lease_id, node_id, 0, 5, 1, null::bigint from lease join node using (tenant_id)
+            union all select tenant_id, lease_id, node_id, 1, 5, 1, 2 from lease join node using (tenant_id);
+        commit",
+        terms(4),
+        terms(8)
+    );
+    run(&mut admin, &sql).await.unwrap();
+    let tenant = async |name| {
+        let mut tx = test.db.begin(Scope::Ingest).await.unwrap();
+        tenant::ensure(&mut tx, &slug(name), name).await.unwrap().key
+    };
+    let (own, other) = (tenant("own").await, tenant("other").await);
+    let mut tx = test.db.begin(Scope::Tenant(own)).await.unwrap();
+    let leases = cost::leases(&mut tx).await.unwrap();
+    let lease = &leases[0];
+    assert_eq!((leases.len(), lease.terms.gpu_count), (1, 8), "the last terms count");
+    assert_eq!(lease.terms.prices[0].amount.to_string(), "2.49 USD");
+    assert_eq!((lease.terms.tax_ppm, lease.terms.faults()), (Some(130_000), Vec::new()));
+    let sessions: Vec<_> = lease.sessions.iter().map(|s| (s.starts_at.0, s.source)).collect();
+    assert_eq!(sessions, [(10, SessionSource::Hand)]);
+    assert_eq!(cost::slots(lease), [(node.key, leasewatch_core::id::SlotNo(0))]);
+    drop(tx);
+    let mut tx = test.db.begin(Scope::Tenant(other)).await.unwrap();
+    assert_eq!(cost::leases(&mut tx).await.unwrap(), []);
 }
