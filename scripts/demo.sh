@@ -61,6 +61,18 @@ write_demo_history() {
       --tenant demo --provider "$3" --node "$2" >>"$1/history.log" 2>&1
 }
 
+# Writes down what the demo rents, once its nodes are there; later starts add the nights since.
+lease_demo() {
+  local said='' tries=0
+  until [[ $said == "demo: 5 rentals"* ]] || [ "$tries" -ge 20 ]; do
+    [ "$tries" -eq 0 ] || sleep 1
+    tries=$((tries + 1))
+    said=$("$bin/leasewatch-server" demo leases --data-dir "$data_dir" 2>"$data_dir/demo/leases.log") ||
+      said="demo: no rentals; why is in $data_dir/demo/leases.log"
+  done
+  say "$said"
+}
+
 stop_demo() { stop_all leasewatch-agent "$data_dir"/demo/*/agent.pid; }
 
 # Takes the fleet, its state and everything that the server holds of it away.

@@ -10,6 +10,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use leasewatch_core::id::{Slug, clean_text};
 use leasewatch_proto::channel::{ServerAddress, ServerCertificate};
 use serde::Deserialize;
+use tracing_subscriber::EnvFilter;
 
 use crate::command::{
     CheckArgs, DoctorArgs, ExecArgs, RecordArgs, ReportArgs, RunCommand, StatusArgs,
@@ -65,7 +66,7 @@ Exit codes: 0 printed, 2 wrong arguments, 4 there is no record.")]
 }
 
 /// Options of `run`. Each can also stand in the environment or in the file.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Default, Clone, Args)]
 pub struct RunArgs {
     /// Where the server is: https://, or http:// on this machine; a join string says it as well.
     /// It is reached through the proxy that HTTPS_PROXY names, if any
@@ -199,6 +200,16 @@ pub enum ConfigError {
         /// What is wrong.
         problem: String,
     },
+    /// A value is not allowed, and it stands in the file.
+    #[error("{}: line {line}: {source}", .path.display())]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// Which value.
+        source: Box<ConfigError>,
+    },
 }
 
 impl Config {
@@ -207,10 +218,24 @@ impl Config {
     /// # Errors
     /// [`ConfigError`] names the option or the place in the file.
     pub fn new(args: RunArgs) -> Result<Self, ConfigError> {
-        let file = match &args.config {
-            None => FileConfig::default(),
-            Some(path) => read_file(path)?,
+        let Some(path) = args.config.clone() else {
+            return Self::resolve(args, FileConfig::default());
         };
+        let (text, file) = read_file(&path)?;
+        let without_file = args.clone();
+        Self::resolve(args, file).map_err(|error| {
+            let alone = Self::resolve(without_file, FileConfig::default()).err();
+            // What is wrong without the file as well was not said there.
+            let is_elsewhere = alone.is_some_and(|alone| alone.option() == error.option());
+            let line = error.option().and_then(|option| line_of(&text, option));
+            match line.filter(|_| !is_elsewhere) {
+                Some(line) => ConfigError::InFile { path, line, source: Box::new(error) },
+                None => error,
+            }
+        })
+    }
+
+    fn resolve(args: RunArgs, file: FileConfig) -> Result<Self, ConfigError> {
         let text = |value: Option<String>, other: Option<String>, default: &str| {
             value.or(other).unwrap_or_else(|| default.to_owned())
         };
@@ -243,22 +268,43 @@ impl Config {
             process_lists: args.process_lists || file.process_lists,
             quota: quota(mib, hours, reserve)?,
             log_format: args.log_format.or(file.log_format).unwrap_or(LogFormat::Text),
-            log: text(args.log, file.log, "info"),
+            log: checked_log(text(args.log, file.log, "info"))?,
         })
     }
 }
 
-fn read_file(path: &PathBuf) -> Result<FileConfig, ConfigError> {
+impl ConfigError {
+    /// The option whose value is not allowed.
+    fn option(&self) -> Option<&'static str> {
+        match self {
+            Self::Value { option, .. } => Some(option),
+            Self::InFile { source, .. } => source.option(),
+            Self::Read { .. } | Self::File { .. } => None,
+        }
+    }
+}
+
+/// The line in which a key of the file stands, counted from 1.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let names = |line: &str| {
+        line.split_once('=').is_some_and(|(name, _)| name.trim().trim_matches(['"', '\'']) == key)
+    };
+    text.lines().position(names).map(|line| line + 1)
+}
+
+/// The file's text and what it says.
+fn read_file(path: &PathBuf) -> Result<(String, FileConfig), ConfigError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ConfigError::Read { path: path.clone(), source })?;
-    toml::from_str(&text).map_err(|error| {
+    let file = toml::from_str(&text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count();
         let key = text.lines().nth(line).and_then(|line| line.split_once('='));
         let key = key.map_or("", |(key, _)| key.trim());
         let message = format!("line {}: {key}: {}", line + 1, error.message());
         ConfigError::File { path: path.clone(), message }
-    })
+    })?;
+    Ok((text, file))
 }
 
 fn value(option: &'static str, problem: impl Into<String>) -> ConfigError {
@@ -293,6 +339,13 @@ fn checked_name(name: String) -> Result<String, ConfigError> {
         return Err(value("name", problem));
     }
     Ok(name)
+}
+
+fn checked_log(filter: String) -> Result<String, ConfigError> {
+    match EnvFilter::try_new(&filter) {
+        Ok(_) => Ok(filter),
+        Err(_) => Err(value("log", "is not a filter such as info or leasewatch_agent=debug")),
+    }
 }
 
 fn host_name() -> String {
@@ -341,8 +394,10 @@ mod tests {
         Config::new(RunArgs { config: Some(file.path().to_owned()), ..args })
     }
 
+    /// What is wrong with the file, without its name.
     fn problem(text: &str) -> String {
-        with_file(text, RunArgs::default()).unwrap_err().to_string()
+        let problem = with_file(text, RunArgs::default()).unwrap_err().to_string();
+        problem.split_once(": ").unwrap().1.to_owned()
     }
 
     #[test]
@@ -365,18 +420,31 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert!(problem("tenat = \"a\"").contains("tenat"));
-        assert!(problem("\n\nspool_mib = \"x\"").contains("line 3"));
-        assert!(problem("spool_mib = -1").contains("spool_mib"));
-        assert!(problem("spool_mib = 0").starts_with("spool_mib"));
+        assert!(problem("tenat = \"a\"").starts_with("line 1: tenat: unknown field"));
+        assert!(problem("\n\nspool_mib = \"x\"").starts_with("line 3: spool_mib: invalid type"));
+        assert!(problem("spool_mib = -1").starts_with("line 1: spool_mib: invalid value"));
+        assert!(problem("\nspool_mib = 0").starts_with("line 2: spool_mib: must be"));
         for cadence in ["0s", "99ms", "61s", "1", "s", "-1s", "1h", "4294967295s"] {
-            assert!(problem(&format!("cadence = \"{cadence}\"")).starts_with("cadence"));
+            let text = format!("tenant = \"a\"\n\"cadence\" = \"{cadence}\"");
+            assert!(problem(&text).starts_with("line 2: cadence: must be a time"));
         }
         for server in ["https://127.0.0.1:1", "http://10.0.0.1:7443", "http://evil", "nonsense"] {
-            assert!(problem(&format!("server = \"{server}\"")).starts_with("server"));
+            assert!(problem(&format!("server = \"{server}\"")).starts_with("line 1: server: "));
         }
-        assert!(problem("name = \"a\\u0007b\"").starts_with("name"));
-        assert!(problem("tenant = \"A b\"").starts_with("tenant"));
+        assert!(problem("name = \"a\\u0007b\"").starts_with("line 1: name"));
+        assert!(problem("log = \"=,=\"").starts_with("line 1: log: is not a filter"));
+        assert!(problem("tenant = \"A b\"").starts_with("line 1: tenant"));
+    }
+
+    #[test]
+    fn what_is_wrong_outside_the_file_is_not_blamed_on_it() {
+        let args =
+            |cadence: &str| RunArgs { cadence: Some(cadence.to_owned()), ..RunArgs::default() };
+        let error = |text: &str, args| with_file(text, args).unwrap_err().to_string();
+        assert!(error("cadence = \"2s\"", args("0s")).starts_with("cadence: "));
+        assert!(error("tenant = \"a\"", args("0s")).starts_with("cadence: "));
+        // Overruled, so nobody asks what it says.
+        assert!(with_file("cadence = \"0s\"", args("2s")).is_ok());
     }
 
     #[test]
@@ -391,10 +459,10 @@ mod tests {
         let config = with_file(&option, RunArgs::default()).unwrap();
         assert_eq!(config.joining.map(|joining| joining.string), Some(join));
         let both = problem(&format!("server = \"http://127.0.0.1:1\"\n{option}"));
-        assert!(both.starts_with("server: has no effect with a join string"), "{both}");
+        assert!(both.starts_with("line 1: server: has no effect with a join string"), "{both}");
         std::fs::write(file.path(), &text[..60]).unwrap();
         let cut = problem(&option);
-        assert!(cut.starts_with("join_file: ") && !cut.contains(&text[10..20]), "{cut}");
+        assert!(cut.starts_with("line 1: join_file: ") && !cut.contains(&text[10..20]), "{cut}");
         // Only a file can be named in the file: configuration is read by more people than secrets.
         let misplaced = problem(&format!("\njoin = \"{text}\""));
         assert!(misplaced.contains("line 2: join: unknown field"), "{misplaced}");
@@ -406,7 +474,8 @@ mod tests {
         let alone = problem("server = \"https://127.0.0.1:7443\"");
         assert!(alone.contains("--server-certificate FILE"), "{alone}");
         let missing = "server = \"https://127.0.0.1:7443\"\nserver_certificate = \"/nowhere\"";
-        assert!(problem(missing).starts_with("server_certificate: /nowhere cannot be read"));
+        let missing = problem(missing);
+        assert!(missing.starts_with("line 2: server_certificate: /nowhere cannot be read"));
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("certificate.pem");
         let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();

@@ -11,7 +11,7 @@ mod session;
 mod state;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -106,6 +106,11 @@ impl StateDir {
             .write(true)
             .mode(0o600)
             .open(&lock_path)
+            .or_else(|error| match error.kind() {
+                // A node that was there before records all the same, in memory.
+                ErrorKind::ReadOnlyFilesystem => File::open(&lock_path).map_err(|_| error),
+                _ => Err(error),
+            })
             .map_err(IdentityError::io(&lock_path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),

@@ -44,6 +44,7 @@ use self::opening::Note;
 use self::writing::{Trouble, after};
 use crate::clock::Instant;
 
+pub(crate) use disk::network_file_system;
 pub use dropped::DroppedRange;
 pub use report::{Mode, Reader, Report};
 pub use writing::Appended;

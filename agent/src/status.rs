@@ -53,6 +53,9 @@ pub struct StatusFile {
     /// Segments that wait for the server, and their bytes.
     pub waiting_segments: u64,
     pub waiting_bytes: u64,
+    /// Why they wait in memory only; absent while they are on disk.
+    #[serde(default)]
+    pub memory_reason: Option<String>,
     /// Server time minus node time, and what it can be wrong by; absent when it was not measured.
     pub clock_offset_ms: Option<i64>,
     pub clock_bound_ms: Option<i64>,
@@ -111,8 +114,9 @@ impl Told {
         let estimate = journal.clock_estimate(clock::Instant::now());
         let live = self.shared.live.get().map(|live| live.snapshot());
         let enrolled = journal.enrolled();
-        let (waiting_segments, waiting_bytes) =
-            journal.with_spool(|spool| (spool.segments(), spool.bytes()));
+        let (waiting_segments, waiting_bytes, memory_reason) = journal.with_spool(|spool| {
+            (spool.segments(), spool.bytes(), spool.memory_reason().map(ToOwned::to_owned))
+        });
         let now_boot_ms = clock::boot_ms();
         StatusFile {
             version: VERSION,
@@ -133,6 +137,7 @@ impl Told {
             quota_bytes: journal.quota().bytes,
             waiting_segments,
             waiting_bytes,
+            memory_reason,
             clock_offset_ms: estimate.map(|estimate| estimate.offset_ms),
             clock_bound_ms: estimate.map(|estimate| estimate.bound_ms),
             nvml_available: live.as_ref().map(|live| live.nvml_available),
@@ -241,6 +246,7 @@ pub(crate) mod tests {
             quota_bytes: 128 << 20,
             waiting_segments: 2,
             waiting_bytes: 8_192,
+            memory_reason: None,
             clock_offset_ms: Some(-12),
             clock_bound_ms: Some(3),
             nvml_available: Some(true),

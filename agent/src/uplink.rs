@@ -270,7 +270,8 @@ impl Uplink {
         self.hello = None;
         self.challenge = None;
         self.start_in_flight = false;
-        self.sender.on_disconnected(now(), ending, u64::from_le_bytes(random_bytes()));
+        let random = if sabotage::is("no_jitter") { [0; 8] } else { random_bytes() };
+        self.sender.on_disconnected(now(), ending, u64::from_le_bytes(random));
     }
 
     fn on_link_event(&mut self, event: LinkEvent) {

@@ -15,7 +15,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use leasewatch_agent::clock::{Anchor, Instant};
 use leasewatch_agent::enrollment::{JoinClaim, Servers};
 use leasewatch_agent::identity::{State, StateDir, last_session, pin_server_key};
-use leasewatch_agent::observation::{EventObservation, Observation};
+use leasewatch_agent::observation::{EventObservation, LiveState, Observation};
 use leasewatch_agent::recorder::{Epoch, Gathering, Journal, Writer};
 use leasewatch_agent::spool::Quota;
 use leasewatch_agent::uplink::{Shared, Uplink, UplinkOptions};
@@ -70,6 +70,8 @@ struct Stored {
     /// Every start ends its stream.
     refuses_starts: bool,
     starts_refused: u32,
+    /// How many segments were stored when each live frame came.
+    frames: Vec<usize>,
 }
 
 impl Stored {
@@ -204,6 +206,7 @@ impl Service {
             Up::ChainStart(wire) => answer = Some(store_start(stored, wire, key)),
             Up::Segment(wire) => answer = Some(Ok(store_segment(stored, wire, key))),
             Up::Drop(wire) => answer = Some(Ok(store_drop(stored, wire, key))),
+            Up::Live(_) => stored.frames.push(stored.segments.len()),
             Up::TimeEcho(wire) => stored.echo = Some(TimeEcho::from_wire(&wire)),
             _ => {}
         });
@@ -387,7 +390,7 @@ impl Agent {
         let shared = Shared {
             journal: Arc::clone(&self.journal),
             state_dir: Arc::clone(&self.dir),
-            live: Arc::new(OnceLock::new()),
+            live: Arc::new(OnceLock::from(LiveState::default())),
         };
         let (uplink, _) = Uplink::new(options, shared);
         let (stop, stopped) = watch::channel(false);
@@ -444,6 +447,25 @@ async fn segments_survive_a_server_restart_and_a_stop_waits_for_the_last_ack() {
     assert_eq!(uplink.await.unwrap(), 0);
     assert!(stored.borrow().reached(6));
     agent.journal.with_spool(|spool| assert_eq!(spool.segments(), 0));
+}
+
+/// R4: how a node is now does not wait for what it recorded while the server was away.
+#[tokio::test]
+async fn a_live_frame_is_on_its_way_before_any_of_the_backlog() {
+    let temp = tempfile::tempdir().unwrap();
+    let (stored, _keep) = watch::channel(Stored::default());
+    let server = Server::start(ANY_PORT, 9, &stored).await;
+    let agent = Agent::new(temp.path());
+    let _handles = welcomed(&agent, server.address, &stored).await;
+    agent.seal(3);
+    until(&stored, |stored| stored.reached(3)).await;
+    let address = server.kill().await;
+    agent.seal(40);
+    let _again = Server::start(address, 9, &stored).await;
+    let all = until(&stored, |stored| stored.reached(43)).await;
+    assert_eq!(all.segments.len(), 43);
+    // One on each stream: the next are due after a minute.
+    assert_eq!(all.frames, [0, 3]);
 }
 
 /// A process that delivered two of five segments and ended; then one that seals a sixth.

@@ -1,11 +1,13 @@
-//! Evidence: statements in one canonical form, and the signed chain of heads.
+//! Evidence: statements in one canonical form, the signed chain of heads, and the log.
 //!
-//! The log, checkpoints and bundles stand on top of these and are not here yet.
+//! A bundle ([`bundle`]) is what is handed over; everything in it is of the other modules.
 
+pub mod bundle;
 pub mod canonical;
 pub mod capture;
 pub mod chain;
 pub mod identity;
+pub mod log;
 pub mod spool;
 pub mod statement;
 

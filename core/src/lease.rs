@@ -10,6 +10,7 @@
 mod billing;
 mod contract;
 mod terms;
+pub mod written;
 
 pub use billing::{Billing, BillingUnit, Fee, FeeCycle, Price, PriceUnit};
 pub use contract::{Assignment, BillingSession, SessionSource, contracted};

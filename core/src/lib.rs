@@ -21,6 +21,8 @@ pub mod segment;
 pub mod delivery;
 pub mod metering;
 
+pub mod availability;
+
 pub mod catalogue;
 pub mod money;
 
@@ -28,3 +30,4 @@ pub mod lease;
 
 pub mod cost;
 pub mod provider_fact;
+pub mod sla;

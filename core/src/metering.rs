@@ -32,6 +32,7 @@ mod reason;
 mod record;
 mod revision;
 mod run;
+mod stated;
 mod sum;
 mod track;
 
@@ -57,6 +58,7 @@ pub use ratio::{Grade, Ppm, divide_half_even};
 pub use record::{HourNames, HourRecord, RecordError, SequenceRange};
 pub use revision::{Current, HourState, SEAL_AFTER_MS, SETTLED_AFTER_MS, Write, decide};
 pub use run::HOLDING_KINDS;
+pub use stated::{StatedError, StatedHour};
 pub use sum::UtilizationSum;
 
 /// One segment as metering sees it from one slot.

@@ -95,18 +95,35 @@ impl Money {
     /// [`MoneyError::Ratio`] for a denominator below 1, [`MoneyError::Range`] if the product does
     /// not fit.
     pub fn times(self, numerator: i64, denominator: i64) -> Result<Self, MoneyError> {
+        self.times_to(i128::from(numerator), i128::from(denominator), SCALE)
+    }
+
+    /// The same, rounded once to `digits` (0 to 9, more counts as 9) after the point: what a bill
+    /// shows.
+    ///
+    /// # Errors
+    /// As [`Self::times`].
+    pub fn times_to(
+        self,
+        numerator: i128,
+        denominator: i128,
+        digits: usize,
+    ) -> Result<Self, MoneyError> {
         if denominator < 1 {
             return Err(MoneyError::Ratio);
         }
-        let denominator = i128::from(denominator);
-        let product = self.nanos.checked_mul(i128::from(numerator)).ok_or(MoneyError::Range)?;
-        let quotient = product.div_euclid(denominator);
-        let up = match (product.rem_euclid(denominator) * 2).cmp(&denominator) {
+        let step = (digits..SCALE).fold(1_i128, |step, _| step * 10);
+        let product = self.nanos.checked_mul(numerator).ok_or(MoneyError::Range)?;
+        let divisor = denominator.checked_mul(step).ok_or(MoneyError::Range)?;
+        let quotient = product.div_euclid(divisor);
+        let rest = product.rem_euclid(divisor);
+        let up = match rest.cmp(&(divisor - rest)) {
             std::cmp::Ordering::Less => 0,
             std::cmp::Ordering::Greater => 1,
             std::cmp::Ordering::Equal => quotient.rem_euclid(2),
         };
-        Ok(Self { nanos: quotient + up, ..self })
+        let nanos = (quotient + up).checked_mul(step).ok_or(MoneyError::Range)?;
+        Ok(Self { nanos, ..self })
     }
 
     /// The decimal number alone, shortest form with at least two digits after the point: `2.49`.

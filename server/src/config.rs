@@ -234,6 +234,29 @@ pub enum ConfigError {
     /// An option that has no effect with another one.
     #[error("{0} has no effect {1}")]
     NoEffect(&'static str, &'static str),
+    /// What is wrong stands in the file.
+    #[error("{path}: line {line}: {source}")]
+    InFile {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What it is.
+        source: Box<ConfigError>,
+    },
+}
+
+impl ConfigError {
+    /// The setting that is wrong, as it is named in the file.
+    fn setting(&self) -> Option<&'static str> {
+        match self {
+            Self::OpenEnrollment(_) | Self::OpenBehindProxy => Some("open_enrollment"),
+            Self::Address(setting, _) | Self::NoEffect(setting, _) => Some(setting),
+            Self::TrustedProxy(_) => Some("trusted_proxy"),
+            Self::InFile { source, .. } => source.setting(),
+            Self::Unreadable { .. } | Self::Invalid { .. } => None,
+        }
+    }
 }
 
 impl ServeOptions {
@@ -242,7 +265,24 @@ impl ServeOptions {
     /// # Errors
     /// [`ConfigError`] in words for the operator.
     pub fn resolve(flags: ServeFlags) -> Result<Self, ConfigError> {
-        let file = flags.config.as_deref().map(read_file).transpose()?.unwrap_or_default();
+        let Some(path) = flags.config.clone() else {
+            return Self::put_together(flags, ServeFile::default());
+        };
+        let (text, file) = read_file(&path)?;
+        let flags_alone = flags.clone();
+        Self::put_together(flags, file).map_err(|error| {
+            let alone = Self::put_together(flags_alone, ServeFile::default()).err();
+            // What is wrong without the file as well was not said there.
+            let is_elsewhere = alone.is_some_and(|alone| alone.setting() == error.setting());
+            let line = error.setting().and_then(|setting| line_of(&text, setting));
+            match line.filter(|_| !is_elsewhere) {
+                Some(line) => ConfigError::InFile { path, line, source: Box::new(error) },
+                None => error,
+            }
+        })
+    }
+
+    fn put_together(flags: ServeFlags, file: ServeFile) -> Result<Self, ConfigError> {
         let listen = flags.listen.or(file.listen).unwrap_or_else(default_listen);
         let open_enrollment = flags.open_enrollment || file.open_enrollment;
         if open_enrollment && !listen.ip().is_loopback() {
@@ -332,16 +372,27 @@ fn default_listen() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 7443))
 }
 
-fn read_file(path: &Path) -> Result<ServeFile, ConfigError> {
+/// The line in which a setting of the file stands, counted from 1.
+fn line_of(text: &str, setting: &str) -> Option<usize> {
+    let names = |line: &str| {
+        let name = line.split_once('=').map(|(name, _)| name.trim().trim_matches(['"', '\'']));
+        name == Some(setting)
+    };
+    text.lines().position(names).map(|line| line + 1)
+}
+
+/// The file's text and what it says.
+fn read_file(path: &Path) -> Result<(String, ServeFile), ConfigError> {
     let text = fs::read_to_string(path)
         .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    toml::from_str(&text).map_err(|error| {
+    let file = toml::from_str(&text).map_err(|error| {
         // The error's Display quotes the line, which may hold a password.
         let line =
             error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count());
         let message = format!("line {}: {}", line + 1, error.message());
         ConfigError::Invalid { path: path.to_owned(), message }
-    })
+    })?;
+    Ok((text, file))
 }
 
 #[cfg(test)]
@@ -447,7 +498,7 @@ mod tests {
             assert!(Program::try_parse_from(["x", "--trusted-proxy", wrong]).is_err(), "{wrong}");
             let text = format!("trusted_proxy = ['{wrong}']");
             let error = with_file(&text, |_| ()).unwrap_err().to_string();
-            assert!(error.starts_with("trusted_proxy: must be an address"), "{error}");
+            assert!(error.contains(".toml: line 1: trusted_proxy: must be an address"), "{error}");
         }
         let open = ServeFlags { open_enrollment: true, ..flags };
         assert!(matches!(ServeOptions::resolve(open), Err(ConfigError::OpenBehindProxy)));
@@ -464,7 +515,28 @@ mod tests {
         let file = Some(NodeCertificate::File("/etc/a.pem".into()));
         assert_eq!(ServeOptions::resolve(flags).unwrap().node_certificate, file);
         let wrong = with_file("page_address = 'gpus.example'", |_| ()).unwrap_err().to_string();
-        assert!(wrong.starts_with("page_address: "), "{wrong}");
+        assert!(wrong.contains(".toml: line 1: page_address: "), "{wrong}");
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line_where_it_stands_in_the_file() {
+        let error = |text: &str, change: fn(&mut ServeFlags)| {
+            let error = with_file(text, change).unwrap_err().to_string();
+            error.split_once(".toml: ").map_or(error.clone(), |(_, rest)| rest.to_owned())
+        };
+        for (text, expected) in [
+            ("\nlisten = 7443", "line 2: invalid type"),
+            ("listen = 'here'", "line 1: invalid socket address"),
+            ("upload_mib_max = -1", "line 1: invalid value"),
+            ("data_dir = '/x'\n\nnode_address = ['gpus']", "line 3: node_address: "),
+            ("listen = '0.0.0.0:1'\nopen_enrollment = true", "line 2: open_enrollment lets"),
+            ("\ntls_key = '/x'", "line 2: tls_key has no effect without tls_certificate"),
+        ] {
+            let error = error(text, |_| ());
+            assert!(error.starts_with(expected), "{text}: {error}");
+        }
+        let wrong_flag = error("listen = '0.0.0.0:1'", |flags| flags.open_enrollment = true);
+        assert!(wrong_flag.starts_with("open_enrollment lets"), "{wrong_flag}");
     }
 
     #[test]

@@ -1,12 +1,41 @@
-//! Taking the demo fleet out again.
+//! The demo fleet's leases, and taking it out again.
+
+pub mod leases;
 
 use anyhow::Context as _;
+use clap::Subcommand;
 use leasewatch_core::id::Slug;
 
-use crate::config::{Database, ServeOptions};
+use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::serve::{DATABASE, LOGIN, open_database};
 use crate::store::{Db, Scope, tenant};
+
+/// The demo fleet.
+#[derive(Debug, Subcommand)]
+pub enum DemoCommand {
+    /// Writes leases for the nodes of the demo that are there, and the nights since the last time.
+    Leases(ServeFlags),
+    /// Removes every node of the tenant `demo` with its hours. Refuses if one holds real data.
+    Remove(ServeFlags),
+}
+
+/// Runs a command; what it did, in words.
+///
+/// # Errors
+/// What is wrong, in words for the operator.
+pub async fn command(command: DemoCommand) -> anyhow::Result<String> {
+    Ok(match command {
+        DemoCommand::Leases(flags) => {
+            let (leases, changes) = leases::apply(&ServeOptions::resolve(flags)?).await?;
+            format!("demo: {leases} rentals, {changes} changes")
+        }
+        DemoCommand::Remove(flags) => {
+            let removed = remove(&ServeOptions::resolve(flags)?).await?;
+            format!("removed {removed} demo nodes")
+        }
+    })
+}
 
 /// Removes every node of the tenant `demo`; returns how many. Works beside a running server and
 /// without one.
@@ -14,18 +43,25 @@ use crate::store::{Db, Scope, tenant};
 /// # Errors
 /// When the database cannot be opened, or a node of the tenant holds data that is not simulated.
 pub async fn remove(options: &ServeOptions) -> anyhow::Result<u32> {
+    on_database(options, async |db| remove_from(&db).await).await
+}
+
+async fn on_database<T>(
+    options: &ServeOptions,
+    work: impl AsyncFnOnce(Db) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let running = match options.database {
         Database::Own { .. } => EmbeddedPostgres::running_url(&options.data_dir, LOGIN, DATABASE),
         Database::External { .. } => None,
     };
     if let Some(url) = running {
         let db = Db::connect(&url, 1).await.context("the running database does not answer")?;
-        return remove_from(&db).await;
+        return work(db).await;
     }
     let database = open_database(options).await?;
-    let removed = remove_from(&database.db).await;
+    let done = work(database.db.clone()).await;
     database.close().await?;
-    removed
+    done
 }
 
 async fn remove_from(db: &Db) -> anyhow::Result<u32> {

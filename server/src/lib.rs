@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod accounts;
+pub mod apply;
 pub mod clock;
 pub mod config;
 pub mod demo;

@@ -10,8 +10,10 @@ use leasewatch_core::id::{GpuUuid, Slug};
 use leasewatch_core::time::{Period, Timestamp, Zone};
 use leasewatch_proto::channel::install_cryptography;
 use leasewatch_server::accounts::{self, TokensCommand, UsersCommand};
+use leasewatch_server::apply::command::{self as apply, Apply, LeasesCommand};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
+use leasewatch_server::demo::{self, DemoCommand};
 use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, default_base_dir};
 use leasewatch_server::enrollment::command::{self, JoinTokenCommand, NodesCommand};
 use leasewatch_server::export::{self, ExportRequest};
@@ -19,8 +21,8 @@ use leasewatch_server::import::history::{self, HistoryRequest};
 use leasewatch_server::import::spool::{self, SpoolFlags, SpoolRequest};
 use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
 use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
+use leasewatch_server::serve;
 use leasewatch_server::serve::command::{self as keys, IdentityCommand, TlsCommand};
-use leasewatch_server::{demo, serve};
 
 /// Collects what rented GPUs did, keeps exact hours, and shows them.
 #[derive(Parser)]
@@ -52,13 +54,21 @@ enum Command {
     Export(Export),
     /// The demo fleet.
     #[command(subcommand)]
-    Demo(Demo),
+    Demo(DemoCommand),
     /// Strings with which nodes join.
     #[command(subcommand)]
     JoinToken(JoinTokenCommand),
     /// Nodes and their keys.
     #[command(subcommand)]
     Nodes(NodesCommand),
+    /// Writes leases, billing sessions, assignments and labels from files into the database.
+    ///
+    /// All of a run or nothing: what is wrong is named by file, line and field. The same files again
+    /// change nothing.
+    Apply(Box<Apply>),
+    /// What is rented.
+    #[command(subcommand)]
+    Leases(LeasesCommand),
     /// The key by which nodes know the server.
     #[command(subcommand)]
     Identity(IdentityCommand),
@@ -176,12 +186,6 @@ struct Taken {
     gpu: Option<GpuUuid>,
 }
 
-#[derive(Subcommand)]
-enum Demo {
-    /// Removes every node of the tenant `demo` with its hours. Refuses if one holds real data.
-    Remove(ServeFlags),
-}
-
 fn zone(name: &str) -> Result<Zone, String> {
     Zone::parse(name).map_err(|error| error.to_string())
 }
@@ -236,14 +240,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Serve(flags) => serve::serve(ServeOptions::resolve(flags)?).await,
         Command::Health(flags) => serve::ready(ServeOptions::resolve(flags)?.listen).await,
-        Command::Users(command) => {
-            println!("{}", accounts::users(command).await?);
-            Ok(())
-        }
-        Command::Tokens(command) => {
-            println!("{}", accounts::tokens(command).await?);
-            Ok(())
-        }
+        Command::Users(command) => said(accounts::users(command).await?),
+        Command::Tokens(command) => said(accounts::tokens(command).await?),
         Command::Import(Import::NvidiaSmi { log, columns }) => {
             import_log(log, LogKind::Smi, columns).await
         }
@@ -251,11 +249,9 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(Import::History(past)) => import_history(past).await,
         Command::Import(Import::Spool(flags)) => import_spool(*flags).await,
         Command::Export(Export::Segments(taken)) => export_segments(*taken).await,
-        Command::Demo(Demo::Remove(flags)) => {
-            let removed = demo::remove(&ServeOptions::resolve(flags)?).await?;
-            println!("removed {removed} demo nodes");
-            Ok(())
-        }
+        Command::Demo(asked) => said(demo::command(asked).await?),
+        Command::Apply(asked) => apply::apply(*asked).await,
+        Command::Leases(asked) => apply::leases(asked).await,
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
         Command::Identity(asked) => keys::identity(asked),
@@ -263,6 +259,11 @@ async fn run(command: Command) -> anyhow::Result<()> {
         // `main` has dealt with it.
         Command::InternalPostgres(_) => Ok(()),
     }
+}
+
+fn said(text: String) -> anyhow::Result<()> {
+    println!("{text}");
+    Ok(())
 }
 
 async fn export_segments(taken: Taken) -> anyhow::Result<()> {
@@ -275,8 +276,7 @@ async fn export_segments(taken: Taken) -> anyhow::Result<()> {
         file: taken.file,
     };
     let written = export::segments(&options, &request).await?;
-    println!("wrote {written} segments to {}", request.file.display());
-    Ok(())
+    said(format!("wrote {written} segments to {}", request.file.display()))
 }
 
 async fn import_log(arguments: Log, kind: LogKind, columns: Option<String>) -> anyhow::Result<()> {

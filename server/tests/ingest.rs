@@ -30,6 +30,8 @@ mod handshake;
 mod hours;
 #[path = "ingest/inputs.rs"]
 mod inputs;
+#[path = "ingest/leases_page.rs"]
+mod leases_page;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
 #[path = "ingest/refusal.rs"]

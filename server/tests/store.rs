@@ -8,12 +8,16 @@ mod fixture;
 mod hours;
 #[path = "store/launcher.rs"]
 mod launcher;
+#[path = "store/leases.rs"]
+mod leases;
 #[path = "store/migrations.rs"]
 mod migrations;
 #[path = "store/nodes.rs"]
 mod nodes;
 #[path = "store/prices.rs"]
 mod prices;
+#[path = "store/refusals.rs"]
+mod refusals;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/segments.rs"]

@@ -217,6 +217,10 @@ impl Context {
         self.here.to(Route::Enroll).href()
     }
 
+    pub(crate) fn leases(&self) -> String {
+        self.here.to(Route::Leases).href()
+    }
+
     pub(crate) fn users(&self) -> String {
         self.here.to(Route::Users).href()
     }
@@ -236,6 +240,11 @@ impl Context {
 
     pub(crate) fn node(&self, id: &str) -> String {
         self.here.to(Route::Node(id.to_owned())).href()
+    }
+
+    /// Where the labels of a node are changed.
+    pub(crate) fn labels(&self, id: &str) -> String {
+        self.here.to(Route::NodeLabels(id.to_owned())).href()
     }
 
     /// A GPU's page, over `range`.

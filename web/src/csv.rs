@@ -27,6 +27,7 @@
 //! | `parent_gpu_uuid`, `slices`, `slices_of` | of a MIG slice: its GPU and its share; else empty |
 
 mod costs;
+mod leases;
 mod readings;
 
 use std::fmt::{Display, Write as _};
@@ -36,6 +37,7 @@ use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
 use leasewatch_core::sample::Metric;
 
 pub use costs::{CostRow, costs};
+pub use leases::leases;
 pub use readings::readings;
 
 /// The byte order mark, to be sent before [`header`] when a spreadsheet needs it.

@@ -58,6 +58,11 @@ impl Writer {
         let _ = write!(Escaped(&mut self.0), "{text}");
     }
 
+    /// What another writer made.
+    pub(crate) fn add(&mut self, markup: &Markup) {
+        self.0.push_str(markup.as_str());
+    }
+
     /// `<name ..>text</name>`.
     pub(crate) fn element(&mut self, name: &str, attributes: Attributes<'_>, text: impl Display) {
         self.open(name, attributes);

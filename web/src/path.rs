@@ -3,10 +3,14 @@
 
 mod costs;
 mod escape;
+mod lease;
 pub mod pattern;
+mod query_error;
 mod range;
 
 pub use costs::{CostGroup, CostsState, month_text};
+pub use lease::{LeasePart, lease_action};
+pub use query_error::QueryError;
 pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
 
 use std::fmt::Write as _;
@@ -16,6 +20,10 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 use crate::format;
 use crate::i18n::Language;
 use escape::{decode, encode};
+use lease::of_lease;
+
+/// Characters of what a table is looked through by.
+const FIND_CHARS: usize = 120;
 
 /// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +62,23 @@ pub enum Route {
         /// The token's number.
         token: i32,
     },
+    /// What is rented.
+    Leases,
+    /// The form of a new lease.
+    LeaseNew,
+    /// Where tables of leases are sent.
+    LeasesImport,
+    /// A lease, or a page about it.
+    Lease {
+        /// The tenant's public name.
+        tenant: String,
+        /// The lease's.
+        lease: String,
+        /// Which of its pages.
+        part: LeasePart,
+    },
+    /// The labels of the node with this id.
+    NodeLabels(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
     Other(String),
 }
@@ -73,6 +98,10 @@ pub struct UrlState {
     pub costs: CostsState,
     /// True when the page does not refresh itself.
     pub paused: bool,
+    /// What rows of a table are looked for by, if by anything.
+    pub find: Option<String>,
+    /// The column that a table is sorted by, from the end with `-` before it.
+    pub sort: Option<String>,
 }
 
 /// A page with its state.
@@ -82,50 +111,6 @@ pub struct Address {
     pub route: Route,
     /// Its state.
     pub state: UrlState,
-}
-
-/// A parameter of a query that cannot be understood.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QueryError {
-    /// `lang` is not a language of the interface.
-    Language,
-    /// `tz` is not an IANA zone.
-    Zone,
-    /// `week` is not a date.
-    Week,
-    /// `from` is not a time.
-    From,
-    /// `to` is not a time.
-    To,
-    /// `last` is not one of [`Last::ALL`].
-    Last,
-    /// `month` is no month.
-    Month,
-    /// `group` is no group of costs.
-    Group,
-    /// `what_if` is not 1 to 100.
-    WhatIf,
-    /// `refresh` is not `on` or `off`.
-    Refresh,
-}
-
-impl QueryError {
-    /// The parameter's name.
-    #[must_use]
-    pub fn parameter(self) -> &'static str {
-        match self {
-            Self::Language => "lang",
-            Self::Zone => "tz",
-            Self::Week => "week",
-            Self::From => "from",
-            Self::To => "to",
-            Self::Last => "last",
-            Self::Month => "month",
-            Self::Group => "group",
-            Self::WhatIf => "what_if",
-            Self::Refresh => "refresh",
-        }
-    }
 }
 
 impl UrlState {
@@ -153,6 +138,8 @@ impl UrlState {
                 }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
                 "month" | "group" | "what_if" => state.costs.read(name, &value)?,
+                "q" => state.find = Some(value.chars().take(FIND_CHARS).collect()),
+                "sort" => state.sort = Some(value.chars().take(FIND_CHARS).collect()),
                 "refresh" => {
                     state.paused = match value.as_str() {
                         "on" => false,
@@ -174,6 +161,8 @@ impl UrlState {
         pairs.extend(self.range.pairs());
         pairs.extend(self.costs.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
+        pairs.extend(self.find.clone().map(|find| ("q", find)));
+        pairs.extend(self.sort.clone().map(|sort| ("sort", sort)));
         pairs
     }
 }
@@ -203,6 +192,11 @@ impl Address {
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
                 .replace("{token}", &token.to_string()),
+            Route::Leases => pattern::LEASES.to_owned(),
+            Route::LeaseNew => pattern::LEASE_NEW.to_owned(),
+            Route::LeasesImport => pattern::LEASES_IMPORT.to_owned(),
+            Route::Lease { tenant, lease, part } => of_lease(part.pattern(), tenant, lease),
+            Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
     }
@@ -216,7 +210,15 @@ impl Address {
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
+            Route::Leases => pattern::LEASES_JSON.to_owned(),
+            Route::Lease { tenant, lease, part: LeasePart::Page } => {
+                of_lease(pattern::LEASE_JSON, tenant, lease)
+            }
             Route::Import
+            | Route::LeaseNew
+            | Route::LeasesImport
+            | Route::Lease { .. }
+            | Route::NodeLabels(_)
             | Route::SignIn
             | Route::Link(_)
             | Route::Account
@@ -261,6 +263,13 @@ impl Address {
     #[must_use]
     pub fn in_range(&self, range: RangeState) -> Self {
         let state = UrlState { range, ..self.state.clone() };
+        Self { route: self.route.clone(), state }
+    }
+
+    /// The same table, sorted by another column.
+    #[must_use]
+    pub fn sorted(&self, sort: &str) -> Self {
+        let state = UrlState { sort: Some(sort.to_owned()), ..self.state.clone() };
         Self { route: self.route.clone(), state }
     }
 
@@ -400,6 +409,8 @@ mod tests {
             range: RangeState::last(Last::Week),
             costs: CostsState { what_if_pct: Some(70), ..CostsState::default() },
             paused: true,
+            find: Some("h100 team=nlp".to_owned()),
+            sort: Some("-price".to_owned()),
         };
         let address = Address { route: Route::Node("ab".repeat(16)), state: state.clone() };
         let href = address.href();

@@ -118,19 +118,31 @@ pub(crate) fn chain_starts<S: Serializer>(
     }))
 }
 
-/// `{"at": .., "gpu": .., "kind": "xid", "text": ".."}`.
-pub(crate) fn events<S: Serializer>(events: &[Event], serializer: S) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Row<'a> {
-        at: String,
-        gpu: Option<&'a str>,
-        kind: &'static str,
-        text: String,
+#[derive(Serialize)]
+struct EventRow<'a> {
+    at: String,
+    gpu: Option<&'a str>,
+    kind: &'static str,
+    text: String,
+}
+
+impl<'a> From<&'a Event> for EventRow<'a> {
+    fn from(event: &'a Event) -> Self {
+        Self {
+            at: event.at.to_string(),
+            gpu: event.gpu.as_ref().map(leasewatch_core::id::GpuUuid::as_str),
+            kind: event.kind.name(),
+            text: crate::events::describe(&event.kind, Language::En),
+        }
     }
-    serializer.collect_seq(events.iter().map(|event| Row {
-        at: event.at.to_string(),
-        gpu: event.gpu.as_ref().map(leasewatch_core::id::GpuUuid::as_str),
-        kind: event.kind.name(),
-        text: crate::events::describe(&event.kind, Language::En),
-    }))
+}
+
+/// `{"at": .., "gpu": .., "kind": "xid", "text": ".."}`.
+pub(crate) fn event<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
+    EventRow::from(event).serialize(serializer)
+}
+
+/// A list of the same.
+pub(crate) fn events<S: Serializer>(events: &[Event], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(events.iter().map(EventRow::from))
 }

@@ -24,12 +24,18 @@ use leasewatch_web::pages::error::{self, ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::import::{self, ImportView};
 use leasewatch_web::pages::import_run::{self, ImportRunView};
+use leasewatch_web::pages::lease::{self, LeaseView};
+use leasewatch_web::pages::lease_assign::{self, LeaseAssignView};
+use leasewatch_web::pages::lease_form::{self, LeaseFormView};
+use leasewatch_web::pages::lease_import::{self, LeaseImportView};
+use leasewatch_web::pages::leases::{self, LeasesView};
 use leasewatch_web::pages::link::{self, LinkPurpose, LinkView};
 use leasewatch_web::pages::node::{self, NodeView};
+use leasewatch_web::pages::node_labels::{self, NodeLabelsView};
 use leasewatch_web::pages::overview::{self, OverviewView};
 use leasewatch_web::pages::sign_in::{self, SignInView};
 use leasewatch_web::pages::users::{self, UsersView};
-use leasewatch_web::path::{Address, RangeState, Route, UrlState};
+use leasewatch_web::path::{Address, LeasePart, RangeState, Route, UrlState};
 use leasewatch_web::{Context, Language};
 
 fn context(language: Language, route: Route) -> Context {
@@ -59,6 +65,7 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
     let costs = |view| costs::render(view, &context(language, Route::Costs)).unwrap();
     let gpu = |view: GpuView| gpu::render(&view, &gpu_context(language, &view)).unwrap();
     let mut all = entrance(language);
+    all.extend(rentals(language));
     all.extend([
         ("gpu", gpu(GpuView::sample())),
         ("gpu_months", gpu(GpuView::months_sample())),
@@ -116,6 +123,36 @@ fn entrance(language: Language) -> Vec<(&'static str, String)> {
         ("no_users", overview::render(&OverviewView::empty_sample(), &no_users).unwrap()),
         ("sign_in", sign_in::render(&SignInView::sample(), &stranger(Route::SignIn)).unwrap()),
         ("users", users::render(&UsersView::sample(), &context(language, Route::Users)).unwrap()),
+    ]
+}
+
+/// Pages about leases.
+fn rentals(language: Language) -> Vec<(&'static str, String)> {
+    let part = |part| {
+        let (tenant, lease) = ("default".to_owned(), "h100-train".to_owned());
+        context(language, Route::Lease { tenant, lease, part })
+    };
+    let list = |view| leases::render(&view, &context(language, Route::Leases)).unwrap();
+    let one = |view| lease::render(&view, &part(LeasePart::Page)).unwrap();
+    let assign = |view| lease_assign::render(&view, &part(LeasePart::Assign)).unwrap();
+    let new_lease = context(language, Route::LeaseNew);
+    let import = context(language, Route::LeasesImport);
+    let labels = NodeLabelsView::sample();
+    let of_node = context(language, Route::NodeLabels(labels.node.id.clone()));
+    vec![
+        ("leases", list(LeasesView::sample())),
+        ("leases_empty", list(LeasesView::empty_sample())),
+        ("lease", one(LeaseView::sample())),
+        ("lease_new", one(LeaseView::new_sample())),
+        ("lease_form", lease_form::render(&LeaseFormView::sample(), &new_lease).unwrap()),
+        (
+            "lease_edit",
+            lease_form::render(&LeaseFormView::edit_sample(), &part(LeasePart::Edit)).unwrap(),
+        ),
+        ("lease_assign", assign(LeaseAssignView::sample())),
+        ("lease_assign_none", assign(LeaseAssignView::empty_sample())),
+        ("lease_import", lease_import::render(&LeaseImportView::sample(), &import).unwrap()),
+        ("node_labels", node_labels::render(&labels, &of_node).unwrap()),
     ]
 }
 

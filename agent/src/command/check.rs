@@ -36,7 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Wanted terms, all optional: gpus, model, memory-mib, power-limit-w, pcie-width, pcie-gen, nvlink
-(links that are up), ecc, mig and persistence (on or off). For example
+(links that are up), path (the farthest that two GPUs may be apart over PCIe: board, switch, switches,
+host-bridge, numa-node or system), ecc, mig and persistence (on or off). For example
   leasewatch-agent check --want gpus=8,model=H100-SXM,power-limit-w=700,nvlink=18
 In a file for --terms they stand as TOML, with _ for - (gpus = 8, model = \"H100-SXM\", ecc = true).
 PCIe generation, P-state and clocks can be judged under load only: run it beside a job to have them.
@@ -105,6 +106,7 @@ fn findings(survey: Result<&Survey, &SurveyError>, terms: &Terms, root: &Path) -
     for (index, gpu) in survey.gpus.iter().enumerate() {
         node::answers(index, gpu, &mut findings);
     }
+    node::paths(survey, terms, &mut findings);
     node::kernel_xids(survey, root, &mut findings);
     let looks: Vec<&Look> = survey.gpus.iter().filter_map(|gpu| gpu.as_ref().ok()).collect();
     for look in &looks {

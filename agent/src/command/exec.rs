@@ -80,9 +80,7 @@ pub fn exec(args: ExecArgs) -> ExitCode {
         Ok(job) => job,
         Err(why) => return refuse(&why, 2),
     };
-    if let Err(code) = begin_log(&config) {
-        return code;
-    }
+    begin_log(&config);
     match start(&config, is_recording, &job) {
         Ok(code) => code,
         Err(error) => {

@@ -68,9 +68,7 @@ pub fn record(args: RecordArgs) -> ExitCode {
     if let Some(why) = is_of_an_agent(&dir) {
         return refuse(&why, 2);
     }
-    if let Err(code) = begin_log(&config) {
-        return code;
-    }
+    begin_log(&config);
     match start(&config, time) {
         Ok(segments) => {
             let dir = dir.display();

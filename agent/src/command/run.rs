@@ -56,9 +56,7 @@ pub fn run(command: RunCommand) -> ExitCode {
     if command.once {
         return once::once(&config, command.json);
     }
-    if let Err(code) = begin_log(&config) {
-        return code;
-    }
+    begin_log(&config);
     match start(&config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => refuse(&format_args!("{error:#}"), failure_code(&error)),
@@ -66,16 +64,13 @@ pub fn run(command: RunCommand) -> ExitCode {
 }
 
 /// Begins the log as it is configured.
-pub(super) fn begin_log(config: &Config) -> Result<(), ExitCode> {
-    let Ok(filter) = EnvFilter::try_new(&config.log) else {
-        return Err(refuse(&"log: is not a filter such as info or leasewatch_agent=debug", 2));
-    };
+pub(super) fn begin_log(config: &Config) {
+    let filter = EnvFilter::new(&config.log);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match config.log_format {
         LogFormat::Text => log.with_ansi(false).init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
-    Ok(())
 }
 
 /// The exit code of a start that failed.

@@ -63,7 +63,11 @@ struct View {
 }
 
 impl View {
-    fn new(file: StatusFile, spool: Report) -> Self {
+    fn new(file: StatusFile, mut spool: Report) -> Self {
+        // Where there can be no folder there is no note in it either.
+        if let Some(reason) = &file.memory_reason {
+            spool.mode = Mode::Memory(reason.clone());
+        }
         let running = file.is_of_a_living_process(Path::new("/"));
         let mut view = Self { running, problems: Vec::new(), file, spool };
         if running {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use leasewatch_core::id::GpuUuid;
 use leasewatch_core::sample::{Metric, Reading};
-use leasewatch_core::segment::{Origin, Partition};
+use leasewatch_core::segment::{GpuWiring, Origin, Partition};
 
 use super::Source;
 use super::nvml::{
@@ -103,9 +103,13 @@ pub struct Survey {
     pub versions: Versions,
     /// GPUs by NVML's index, as many as it lists.
     pub gpus: Vec<Result<Look, Unseen>>,
+    /// How those that were seen hang in the host, in the same order; one that does not tell in time
+    /// is left out.
+    pub wiring: Vec<GpuWiring>,
 }
 
-/// Looks at everything. Waits for `patience` for the library, and as long again for the GPUs.
+/// Looks at everything. Waits for `patience` for the library, as long again for the GPUs, and for
+/// how they are wired.
 ///
 /// # Errors
 /// [`SurveyError`] when nothing can be seen.
@@ -137,7 +141,35 @@ pub fn survey(source: &Source, patience: Duration) -> Result<Survey, SurveyError
             *gpu = look;
         }
     }
-    Ok(Survey { origin: source.origin(), versions: session.versions().clone(), gpus })
+    let wiring = wirings(&session, &gpus, patience)?;
+    Ok(Survey { origin: source.origin(), versions: session.versions().clone(), gpus, wiring })
+}
+
+/// Asked once all are known: a way has two ends.
+fn wirings(
+    session: &Arc<Session>,
+    gpus: &[Result<Look, Unseen>],
+    patience: Duration,
+) -> Result<Vec<GpuWiring>, SurveyError> {
+    let seen: Arc<[FoundGpu]> = gpus.iter().flatten().map(|look| look.gpu.clone()).collect();
+    let (to, told) = channel();
+    for at in 0..seen.len() {
+        let (session, seen, to) = (Arc::clone(session), Arc::clone(&seen), to.clone());
+        let ask = move || {
+            // Nobody waits any more.
+            let _ = to.send((at, session.wiring(&seen[at], &seen)));
+        };
+        thread::Builder::new().spawn(ask).map_err(|_| SurveyError::NoThread)?;
+    }
+    drop(to);
+    let mut all = vec![None; seen.len()];
+    let deadline = Instant::now() + patience;
+    while let Ok((at, wiring)) =
+        told.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        all[at] = wiring.ok();
+    }
+    Ok(all.into_iter().flatten().collect())
 }
 
 type Told = (u32, Result<Look, Unseen>);

@@ -49,8 +49,16 @@ const SUFFIX: &str = ".spool";
 const SET_ASIDE: &str = ".spool.refused";
 const NOTE: &str = "note";
 const NOTE_BYTES_MAX: u64 = 4_096;
-/// `f_type` of NFS: its locks and its fdatasync promise too little.
-const NFS: rustix::fs::FsWord = 0x6969;
+/// File systems of a network by what `statfs` calls them: their locks and their fdatasync promise
+/// too little.
+const NETWORK: [(u64, &str); 4] =
+    [(0x6969, "NFS"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB"), (0x0bd0_0bd0, "Lustre")];
+
+/// The name of a network's file system; `None` for others. `kind` is `f_type` of `statfs`.
+pub(crate) fn network_file_system(kind: rustix::fs::FsWord) -> Option<&'static str> {
+    let kind = u64::try_from(kind).unwrap_or(0) & 0xffff_ffff;
+    NETWORK.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
+}
 
 /// A folder of the file system.
 #[derive(Debug)]
@@ -63,11 +71,13 @@ impl Folder {
     /// The folder, made (mode 0700) if it is not there.
     ///
     /// # Errors
-    /// What the system says, or that the folder is on NFS.
+    /// What the system says, or that the folder is on a network's file system.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        if rustix::fs::statfs(path)?.f_type == NFS {
-            return Err(io::Error::other("it is on NFS, which keeps no such promise"));
+        if let Some(name) = network_file_system(rustix::fs::statfs(path)?.f_type) {
+            return Err(io::Error::other(format!(
+                "it is on {name}, which may lose what was synced"
+            )));
         }
         Ok(Self::existing(path))
     }
@@ -203,5 +213,32 @@ impl Disk for Folder {
         let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
         file.write_all(text.as_bytes())?;
         fs::rename(beside, self.path.join(NOTE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `statfs` reports on such mounts (linux/magic.h); none can be mounted where tests run.
+    #[test]
+    fn file_systems_of_a_network_are_known_by_their_number() {
+        let reported: [(u64, Option<&str>); 9] = [
+            (0x6969, Some("NFS")),
+            (0xff53_4d42, Some("CIFS")),
+            (0xfe53_4d42, Some("SMB")),
+            (0x0bd0_0bd0, Some("Lustre")),
+            (0xef53, None),
+            (0x5846_5342, None),
+            (0x9123_683e, None),
+            (0x0102_1994, None),
+            (0x794c_7630, None),
+        ];
+        for (number, name) in reported {
+            let kind = number.try_into().unwrap();
+            assert_eq!(network_file_system(kind), name, "{number:x}");
+        }
+        let temp = tempfile::tempdir().unwrap();
+        assert!(Folder::open(temp.path()).is_ok(), "what the tests lie on is none");
     }
 }

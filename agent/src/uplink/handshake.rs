@@ -185,6 +185,9 @@ impl Uplink {
         );
         self.welcome = Some(welcome);
         self.welcomed.send_replace(true);
+        // Before the backlog: how the node is now does not wait for what was recorded before.
+        self.send_live_frame();
+        self.live.reset();
     }
 }
 

@@ -73,6 +73,7 @@ fn what_differs_from_the_wanted_terms_is_told_with_both_sides() {
         ("pcie-gen=6", "pcie.generation", "board and slot allow generation 5", "generation 6"),
         ("ecc=off", "ecc.mode", "on", "off"),
         ("mig=on", "mig.mode", "off", "on"),
+        ("path=switch", "topology.path", "numa-node", "switch or nearer"),
     ];
     let rig = Rig::of_cards("H100-SXM5-80GB", 0, "");
     for (want, id, found, expected) in cases {
@@ -87,6 +88,26 @@ fn what_differs_from_the_wanted_terms_is_told_with_both_sides() {
         let line = text.lines().find(|line| line.starts_with("differs")).unwrap();
         assert!(line.contains(id) && line.contains(expected), "{line}");
     }
+}
+
+#[test]
+fn the_way_between_gpus_is_judged_where_there_is_one_and_it_can_be_read() {
+    let of = |rig: &Rig, want: &str| rig.run(&["check", "--json", "--want", want]);
+    let near = Rig::new(
+        "driver_version = \"590.48.01\"\n[[cards]]\nmodel = \"L40S\"\ncount = 3\n\
+         numa_node = 0\nload = { shape = \"idle\" }\n",
+    );
+    assert_eq!(of(&near, "path=numa-node").code, Some(0));
+    assert_eq!(of(&near, "path=switch").ids("differs"), ["topology.path"]);
+    let alone = Rig::new(
+        "driver_version = \"590.48.01\"\n[[cards]]\nmodel = \"L40S\"\nload = { shape = \"idle\" }\n",
+    );
+    let alone = of(&alone, "path=switch");
+    assert!(alone.code == Some(0) && !alone.out.contains("topology.path"), "{}", alone.out);
+    let hidden = fault("kind = \"masked\"\nmetrics = [\"topology\"]");
+    let hidden = of(&Rig::of_cards("L40S", 0, &hidden), "path=switch");
+    let unread = hidden.ids("not_readable");
+    assert!(unread.contains(&"topology.path".to_owned()), "{}", hidden.out);
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod exec;
 mod footprint;
 mod live_lane;
 mod once;
+mod refusals;
+mod returning;
 mod rig;
 mod sink;
 mod status;

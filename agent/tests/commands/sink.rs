@@ -57,6 +57,11 @@ impl Sink {
         self.seen.lock().unwrap().get(node).cloned().unwrap_or_default()
     }
 
+    /// Its identity key, as an agent keeps it.
+    pub(crate) fn public_key(&self) -> String {
+        format!("{}\n", Hash(self.identity.verifying_key().to_bytes()))
+    }
+
     fn note(&self, node: &str, change: impl FnOnce(&mut Seen)) {
         change(self.seen.lock().unwrap().entry(node.to_owned()).or_default());
     }

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod allocations;
 mod case;
 mod gpu_faults;
 mod mig;

@@ -6,6 +6,7 @@
 
 mod faults;
 mod model;
+mod returning;
 mod world;
 
 use faults::{Faults, Fired};

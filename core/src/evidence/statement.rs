@@ -79,6 +79,8 @@ statement_kinds! {
     Claim = "claim",
     /// A successor log begins.
     LogBreak = "log_break",
+    /// What is in a bundle.
+    Manifest = "manifest",
 }
 
 /// The leaf hash of committed bytes: SHA-256(0x00 || bytes), as in RFC 6962.

@@ -4,9 +4,13 @@
 use super::canonical::Value;
 use super::chain::tests::{key, small_segment};
 use super::chain::{
-    ChainStart, ChainStartReason, Drop, DropReason, leaf_hash, sign, verify_inclusion,
+    ChainStart, ChainStartReason, Checkpoint, Drop, DropReason, leaf_hash, sign, verify_inclusion,
 };
 use super::identity::tests as identity;
+use super::log::checkpoint::{self, LogOrigin};
+use super::log::leaf::{BreakReason, LogBreak, Minute, head_leaf};
+use super::log::note::{Note, verifier_line, witness_line};
+use super::log::tree::{CompactRange, Leaves, consistency, is_consistent};
 use super::statement::StatementKind;
 use crate::id::{ChainId, Hash, KeyId, NodeId, Sequence};
 use crate::segment::Block;
@@ -141,4 +145,54 @@ fn blocks_and_root() {
         proof.iter().flat_map(|hash| hash.0).collect::<Vec<_>>(),
     );
     assert!(verify_inclusion(leaves[0], 0, 3, &proof, sealed.signed.head.root));
+}
+
+#[test]
+fn log() {
+    let leaves: Vec<Hash> =
+        (0..7).map(|n| leaf_hash(format!("{{\"n\":{n}}}").as_bytes())).collect();
+    let range = |part: Leaves| {
+        let mut range = CompactRange::new(part.from);
+        let at = |index| usize::try_from(index).unwrap();
+        leaves[at(part.from)..at(part.to)].iter().for_each(|leaf| range.push(*leaf));
+        range
+    };
+    let root = |size| range(Leaves { from: 0, to: size }).root().unwrap();
+    assert_hex_vector("log.root_3", root(3).0);
+    assert_hex_vector("log.root_7", root(7).0);
+    let parts = consistency(3, 7).unwrap();
+    let hash = |part| super::log::tree::fold(&range(part).hashes().collect::<Vec<_>>()).unwrap();
+    let proof: Vec<Hash> = parts.into_iter().map(hash).collect();
+    assert!(is_consistent((3, root(3)), (7, root(7)), &proof));
+    assert_hex_vector("log.consistency_3_7", proof.iter().flat_map(|h| h.0).collect::<Vec<_>>());
+
+    let origin = LogOrigin::from_text("leasewatch/34750f98bd59fcfc/tenant-a/provider-a").unwrap();
+    let state = Checkpoint { size: 7, root: root(7) };
+    let mut note = checkpoint::sign(&origin, state, &key());
+    let witness = ed25519_dalek::SigningKey::from_bytes(&[2; 32]);
+    note.cosign("witness-a", &witness, 1_785_556_860);
+    assert_vector("log.checkpoint", note.to_text().trim_end());
+    let read = Note::parse(&format!("{}\n", vector("log.checkpoint"))).unwrap();
+    assert_eq!(checkpoint::open(&read, &origin, &key().verifying_key()), Ok(state));
+    let keys = [
+        verifier_line(origin.as_str(), &key().verifying_key()),
+        witness_line("witness-a", &witness.verifying_key()),
+    ];
+    assert_vector("log.keys", &keys.join("\n"));
+}
+
+#[test]
+fn leaves_of_a_log() {
+    let signed = small_segment().signed;
+    let leaf = head_leaf(&signed.statement, &signed.signature);
+    let minute = Minute::of(START, 60_000, vec![(signed.head.node, signed.head.sequence, leaf)]);
+    assert_vector("log.minute", std::str::from_utf8(&minute.statement()).unwrap());
+    let found = LogBreak {
+        old: LogOrigin::from_text("leasewatch/34750f98bd59fcfc/tenant-a/provider-a").unwrap(),
+        state: Checkpoint { size: 3, root: Hash([0x33; 32]) },
+        presented: Some(Checkpoint { size: 7, root: Hash([0x77; 32]) }),
+        reason: BreakReason::Restored,
+        at: START,
+    };
+    assert_vector("log.log_break", std::str::from_utf8(&found.statement()).unwrap());
 }

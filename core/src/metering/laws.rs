@@ -10,7 +10,7 @@ mod slices;
 use proptest::prelude::*;
 
 use super::*;
-use crate::id::ChainId;
+use crate::id::{ChainId, NodeId, SlotNo, Slug};
 use crate::sample::Reading;
 use crate::segment::EventKind;
 use history::{EpochPlan, Owned, START, World, epoch, gpu, lay_out, meter_all, total};
@@ -53,6 +53,11 @@ fn fault() -> impl Strategy<Value = (usize, Fault)> {
 fn push(segment: &mut Owned, gpu: Option<GpuUuid>, kind: EventKind) {
     let at = segment.head.period.start;
     segment.events.push(Event { at, gpu, kind });
+}
+
+fn names(tenant: &Slug) -> HourNames<'_> {
+    let (node, slot) = (NodeId([1; 16]), SlotNo(0));
+    HourNames { tenant, node, slot, revision: 1, previous: None }
 }
 
 /// What hangs on batching (heads, origin of counters) is left out.
@@ -169,9 +174,11 @@ proptest! {
             copies.iter_mut().for_each(|copy| copy.head.chain = ChainId([9; 16]));
             segments.extend(copies);
         }
-        let records = world.meter(&segments);
+        let (records, tenant) = (world.meter(&segments), Slug::new("tenant-a").unwrap());
         for record in &records {
             prop_assert!(record.sum().is_conserved(), "{record:?}");
+            let stated = StatedHour::from_statement(&record.statement(&names(&tenant)));
+            prop_assert_eq!(stated.map(|hour| hour.record), Ok(record.clone()));
         }
         let end = segments.iter().map(|s| s.head.period.end).max().unwrap();
         prop_assert_eq!(total(&records).enrolled_ms, end.0 - START);

@@ -341,10 +341,10 @@ fn source(code: u8) -> Result<TrackSource, RecordError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn sample() -> HourRecord {
+    pub(in crate::metering) fn sample() -> HourRecord {
         let mut record =
             HourRecord::empty(Hour(490_000), GpuUuid::new("GPU-1").unwrap(), Origin::Simulated);
         record.enrolled_ms = 3_600_000;
@@ -375,7 +375,7 @@ mod tests {
         assert_eq!(HourRecord::unpack(record.hour, record.gpu.clone(), &bytes), Ok(record));
     }
 
-    fn slice() -> HourRecord {
+    pub(in crate::metering) fn slice() -> HourRecord {
         let partition = Partition {
             parent: GpuUuid::new("GPU-2").unwrap(),
             instance: MigInstance { gpu_instance: 9, compute_instance: 1 },

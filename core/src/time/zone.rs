@@ -140,7 +140,9 @@ impl Zone {
         ))
     }
 
-    fn midnight(self, year: i32, month: u32, day: u32) -> Option<Timestamp> {
+    /// The first instant of a local date; `None` if there is no such date.
+    #[must_use]
+    pub fn midnight(self, year: i32, month: u32, day: u32) -> Option<Timestamp> {
         let naive = NaiveDate::from_ymd_opt(year, month, day)?.and_hms_opt(0, 0, 0)?;
         self.resolve(naive).map(|instants| instants.first)
     }

@@ -26,13 +26,25 @@ impl Fields {
     /// [`Fault::TooLarge`]; [`Fault::TooSlow`]; [`Fault::BadRequest`] with the name of a field that is unknown or comes
     /// twice, or `content-type`.
     pub(crate) async fn read(request: Request, known: &[&str]) -> Result<(Parts, Self), Fault> {
-        Self::read_within(ARRIVAL, request, known).await
+        Self::read_within(ARRIVAL, request, (known, &[])).await
+    }
+
+    /// The same with `lists`, fields that may come more than once.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) async fn read_lists(
+        request: Request,
+        known: &[&str],
+        lists: &[&str],
+    ) -> Result<(Parts, Self), Fault> {
+        Self::read_within(ARRIVAL, request, (known, lists)).await
     }
 
     async fn read_within(
         arrival: Duration,
         request: Request,
-        known: &[&str],
+        (known, lists): (&[&str], &[&str]),
     ) -> Result<(Parts, Self), Fault> {
         let (parts, body) = request.into_parts();
         let kind = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
@@ -42,14 +54,15 @@ impl Fields {
         }
         let bytes = timeout(arrival, to_bytes(body, BYTES_MAX)).await;
         let bytes = bytes.map_err(|_| Fault::TooSlow)?.map_err(|_| Fault::TooLarge)?;
-        Ok((parts, Self::parse(&String::from_utf8_lossy(&bytes), known)?))
+        Ok((parts, Self::parse(&String::from_utf8_lossy(&bytes), known, lists)?))
     }
 
-    fn parse(text: &str, known: &[&str]) -> Result<Self, Fault> {
+    fn parse(text: &str, known: &[&str], lists: &[&str]) -> Result<Self, Fault> {
         let mut fields: Vec<(String, String)> = Vec::new();
         for (name, value) in path::pairs(text) {
             let is_twice = fields.iter().any(|(other, _)| *other == name);
-            if is_twice || !known.contains(&name.as_str()) {
+            let is_known = !is_twice && known.contains(&name.as_str());
+            if !is_known && !lists.contains(&name.as_str()) {
                 return Err(Fault::BadRequest(name.chars().take(40).collect()));
             }
             fields.push((name, value));
@@ -62,6 +75,12 @@ impl Fields {
         let found = self.0.iter().find(|(key, _)| key == name);
         found.map_or("", |(_, value)| value.as_str())
     }
+
+    /// Every value of a field, in the order in which they came.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        let own = self.0.iter().filter(move |(key, _)| key == name);
+        own.map(|(_, value)| value.as_str())
+    }
 }
 
 #[cfg(test)]
@@ -70,17 +89,19 @@ mod tests {
 
     #[test]
     fn a_field_that_was_not_asked_for_or_comes_twice_is_refused_by_its_name() {
-        let fault = |text: &str| match Fields::parse(text, &["name", "password"]) {
+        let fault = |text: &str| match Fields::parse(text, &["name", "password"], &[]) {
             Err(Fault::BadRequest(name)) => name,
             _ => panic!("{text} was taken"),
         };
         assert_eq!(fault("name=a&password=b&role=admin"), "role");
         assert_eq!(fault("name=a&name=b"), "name");
         assert_eq!(fault(&"x".repeat(100)).len(), 40);
-        let fields = Fields::parse("name=%E5%90%8D+a&password=%26%3D&", &["name", "password"]);
+        let text = "name=%E5%90%8D+a&password=%26%3D&gpu=1&gpu=2";
+        let fields = Fields::parse(text, &["name", "password"], &["gpu"]);
         let fields = fields.ok().unwrap();
         assert_eq!((fields.get("name"), fields.get("password")), ("名 a", "&="));
         assert_eq!(fields.get("other"), "");
+        assert_eq!(fields.all("gpu").collect::<Vec<_>>(), ["1", "2"]);
     }
 
     #[tokio::test]
@@ -95,9 +116,9 @@ mod tests {
         let slow = request(axum::body::Body::from_stream(endless));
         let known = ["name", "password"];
         let patience = Duration::from_millis(10);
-        let read = Fields::read_within(patience, slow, &known).await;
+        let read = Fields::read_within(patience, slow, (&known, &[])).await;
         assert!(matches!(read, Err(Fault::TooSlow)));
         let whole = request(axum::body::Body::from("name=a&password=b"));
-        assert!(Fields::read_within(Duration::from_secs(60), whole, &known).await.is_ok());
+        assert!(Fields::read_within(Duration::from_secs(60), whole, (&known, &[])).await.is_ok());
     }
 }

@@ -2,8 +2,6 @@
 //!
 //! Not here: writing any of it, and terms before their last correction.
 
-mod terms;
-
 use leasewatch_core::id::{NodeId, SlotNo, Slug};
 use leasewatch_core::lease::{Assignment, BillingSession, LeaseTerms, SessionSource};
 use leasewatch_core::time::Timestamp;
@@ -43,8 +41,8 @@ pub async fn leases(tx: &mut Tx) -> Result<Vec<CostLease>, StoreError> {
     .await?;
     let mut leases = Vec::with_capacity(rows.len());
     for row in rows {
-        let terms = terms::read(&row.terms)
-            .map_err(|matter| Column("lease_terms", "terms").wrong(matter))?;
+        let terms: LeaseTerms = serde_json::from_str(&row.terms)
+            .map_err(|error| Column("lease_terms", "terms").wrong(error))?;
         let key = (row.tenant_id, row.lease_id);
         leases.push(CostLease {
             tenant: TenantKey(row.tenant_id),

@@ -62,6 +62,9 @@ pub enum StoreError {
         "the database has migration {0}, which this program does not know: it is older than the database"
     )]
     NewerSchema(i64),
+    /// The database can be read only.
+    #[error("the database is a standby: it cannot store anything; point the server at the primary")]
+    Standby,
     /// A migration did not run.
     #[error("migration failed")]
     Migration(#[source] sqlx::migrate::MigrateError),

@@ -3,7 +3,7 @@
 use std::str::FromStr as _;
 
 use sqlx::migrate::Migrator;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _};
 
 use super::StoreError;
@@ -35,14 +35,23 @@ pub async fn create_database(url: &str) -> Result<(), StoreError> {
 /// Runs what is missing. Several servers may do so at once: one works, the others wait.
 ///
 /// # Errors
-/// [`StoreError::NewerSchema`] when the database is ahead of this program;
+/// [`StoreError::NewerSchema`] when the database is ahead of this program; [`StoreError::Standby`];
 /// [`StoreError::Migration`] when a file does not run (nothing of it remains).
 pub async fn migrate(url: &str) -> Result<(), StoreError> {
     let options = PgConnectOptions::from_str(url)?;
     let pool = PgPoolOptions::new().max_connections(1).connect_with(options).await?;
-    let result = MIGRATOR.run(&pool).await;
+    let result = migrate_primary(&pool).await;
     pool.close().await;
-    Ok(result?)
+    result
+}
+
+async fn migrate_primary(pool: &PgPool) -> Result<(), StoreError> {
+    // The first statement of a migration would fail there, with another reason.
+    let is_standby = sqlx::query_scalar!(r#"select pg_is_in_recovery() as "standby!""#);
+    if is_standby.fetch_one(pool).await? {
+        return Err(StoreError::Standby);
+    }
+    Ok(MIGRATOR.run(pool).await?)
 }
 
 /// The highest version that this program knows.

@@ -8,7 +8,7 @@ mod install;
 #[path = "access/keys.rs"]
 mod keys;
 #[path = "access/site.rs"]
-mod site;
+pub mod site;
 
 use axum::http::{Method, StatusCode};
 use leasewatch_server::http::{self, Need};
@@ -60,6 +60,23 @@ const ROUTES: &[(&str, &str, Need)] = &[
     ("POST", "/join-tokens.json", Need::Admin),
     ("POST", "/join-tokens/revoke.json", Need::Admin),
     ("POST", "/nodes/{node}/revoke", Need::Admin),
+    ("GET", "/leases", Need::Viewer),
+    ("GET", "/leases.json", Need::Viewer),
+    ("GET", "/leases.csv", Need::Viewer),
+    ("GET", "/leases/new", Need::Admin),
+    ("POST", "/leases/new", Need::Admin),
+    ("GET", "/leases/import", Need::Admin),
+    ("POST", "/leases/import", Need::Admin),
+    ("GET", "/leases/{tenant}/{lease}", Need::Viewer),
+    ("GET", "/leases/{tenant}/{lease}/lease.json", Need::Viewer),
+    ("GET", "/leases/{tenant}/{lease}/edit", Need::Admin),
+    ("POST", "/leases/{tenant}/{lease}/edit", Need::Admin),
+    ("GET", "/leases/{tenant}/{lease}/assign", Need::Admin),
+    ("POST", "/leases/{tenant}/{lease}/assign", Need::Admin),
+    ("POST", "/leases/{tenant}/{lease}/assignment", Need::Admin),
+    ("POST", "/leases/{tenant}/{lease}/session", Need::Admin),
+    ("GET", "/nodes/{node}/labels", Need::Admin),
+    ("POST", "/nodes/{node}/labels", Need::Admin),
     ("GET", "/assets/{file}", Need::Nothing),
     ("GET", "/healthz", Need::Nothing),
     ("GET", "/readyz", Need::Nothing),
@@ -136,6 +153,7 @@ async fn every_route_is_listed_and_lets_through_whom_it_has_to_alone() {
             .replace("{secret}", &"0".repeat(64))
             .replace("{tenant}", "default")
             .replace("{token}", "0")
+            .replace("{lease}", "none")
             .replace("{digest}", &"0".repeat(64))
             .replace("{file}", "none.css");
         let method: Method = method.parse().unwrap();

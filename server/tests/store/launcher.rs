@@ -11,7 +11,9 @@ use leasewatch_server::embedded_postgres::{
     Binaries, EmbeddedError, EmbeddedPostgres, Options, SUPERUSER,
 };
 use leasewatch_server::store::Db;
-use leasewatch_server::store::{Durability, PreflightError, create_database, migrate, preflight};
+use leasewatch_server::store::{
+    Durability, PreflightError, StoreError, create_database, migrate, preflight,
+};
 
 use crate::fixture::{self, connect, number, run, texts};
 use crate::support;
@@ -64,6 +66,8 @@ async fn a_durable_server_passes_the_preflight_check_and_a_standby_does_not() {
     let db = Db::connect(&login, 1).await.unwrap();
     let refused = preflight(&db, Durability::Durable).await;
     assert!(matches!(refused, Err(PreflightError::Standby)), "{refused:?}");
+    let refused = migrate(&url).await;
+    assert!(matches!(refused, Err(StoreError::Standby)), "{refused:?}");
     db.close().await;
     server.stop().await.unwrap();
 }

@@ -38,8 +38,8 @@ use crate::process::{RunningServer, data_dir, eventually};
 use agent::write_scenario;
 pub(crate) use agent::{Agent, epoch_wall_ms, programs, scenario};
 use modes::Mode;
-pub(crate) use recorded::Recorded;
-use recorded::{Row, Slot, all_hours, cells};
+pub(crate) use recorded::{Recorded, cells};
+use recorded::{Row, Slot, all_hours};
 
 /// Seconds of the scenario after which an agent that is to be restarted has recorded enough, and
 /// for which it runs again.

@@ -1,4 +1,4 @@
-//! D8, I2, I3 and I4 on the real program, each beside a program that breaks it.
+//! D8, C1, I2, I3 and I4 on the real program, each beside a program that breaks it.
 //!
 //! What is promised in full stands in the tests of the parts (`docs/SECURITY.md` names them). Here
 //! each promise is looked at from outside, and the same look has to notice a server that does not
@@ -12,8 +12,9 @@ use leasewatch_core::join::{JoinString, JoinToken};
 use leasewatch_proto::convert::Claim;
 use tokio::time::timeout;
 
+use crate::fleet::cells;
 use crate::kills::compare;
-use crate::process::{RunningServer, data_dir};
+use crate::process::{RunningServer, data_dir, eventually};
 use crate::wire_node::{Broken, WireNode, WireStream};
 
 /// What a server of ours does at once.
@@ -37,6 +38,7 @@ async fn what_a_server_promises_is_seen_to_be_kept_and_seen_to_be_broken() {
     assert_eq!(a_revoked_stream_ends(&kept, 2).await, Ok(()));
     assert_eq!(a_copied_key_is_noticed(&kept, 3).await, Ok(()));
     assert_eq!(a_token_is_used_once(&kept, 4).await, Ok(()));
+    assert_eq!(a_wrong_clock_measures_nothing(&kept, 5).await, Ok(()));
     drop(kept);
 
     let broken = site(Some("silent_hole"));
@@ -50,6 +52,9 @@ async fn what_a_server_promises_is_seen_to_be_kept_and_seen_to_be_broken() {
     drop(broken);
     let broken = site(Some("token_reused"));
     assert!(a_token_is_used_once(&broken, 14).await.is_err());
+    drop(broken);
+    let broken = site(Some("clocks_believed"));
+    assert!(a_wrong_clock_measures_nothing(&broken, 15).await.is_err());
 }
 
 impl Site<'_> {
@@ -176,4 +181,22 @@ async fn a_token_is_used_once(site: &Site<'_>, seed: u8) -> Result<(), Broken> {
         Err(status) if status.code() == tonic::Code::Unauthenticated => Ok(()),
         Err(status) => Err(in_words(status)),
     }
+}
+
+/// C1: what was recorded under a clock that is known to be wrong is a gap, and never measured.
+async fn a_wrong_clock_measures_nothing(site: &Site<'_>, seed: u8) -> Result<(), Broken> {
+    let mut node = WireNode::new(seed).with_clock(10_000, 5);
+    let mut stream = node.open(&site.url(), Claim::default()).await.map_err(in_words)?;
+    deliver(&mut node, &mut stream, 22).await?;
+    let page = format!("/nodes/{}/node.json", node.id());
+    let (measured_ms, invalid_ms) = eventually("the open hour", || {
+        let page = tokio::task::block_in_place(|| site.server.json(&page));
+        let gpu = page["gpus"].get(0)?;
+        let seen = (cells(gpu, "measured_ms"), cells(gpu, "gaps/clock_invalid"));
+        (seen.0 + seen.1 > 0).then_some(seen)
+    });
+    if measured_ms == 0 && invalid_ms > 0 {
+        return Ok(());
+    }
+    Err(format!("{measured_ms} ms count as measured, {invalid_ms} ms do not"))
 }

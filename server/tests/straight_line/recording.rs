@@ -1,11 +1,16 @@
 //! A recording made without a server, looked at in the terminal, and imported later.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use leasewatch_core::id::Hash;
+use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_server::clock::Clock;
+use leasewatch_server::store::{Scope, node, segment};
 use serde_json::Value;
 
 use crate::fleet::{close_hours, connect, programs, scenario};
@@ -75,6 +80,34 @@ async fn a_recording_is_reported_and_imported_once_with_its_mark() {
     assert!(agent(&["record", "--for", "2s"], &dir).status.success());
     assert_eq!(node_id(&import(&server, &dir)), node);
     assert!(measured_ms(&server, data.path(), &node).await > of_gpus);
+}
+
+/// U1: what an agent of version 0.1.0 left on its disk is taken as it was signed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spool_of_0_1_0_is_imported_head_for_head() {
+    let data = data_dir();
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agent/tests/fixtures/state-0.1.0");
+    let dir = data.path().join("old");
+    std::fs::create_dir_all(dir.join("spool")).unwrap();
+    for file in ["node.key", "spool/0000000001.spool"] {
+        std::fs::copy(fixture.join(file), dir.join(file)).unwrap();
+        std::fs::set_permissions(dir.join(file), Permissions::from_mode(0o600)).unwrap();
+    }
+    let server = RunningServer::start(data.path());
+    let output = import(&server, &dir);
+    let text = utf8(&output.stdout);
+    assert!(text.starts_with("imported 5 segments"), "{text}{}", utf8(&output.stderr));
+    assert!(text.contains("marked as simulated") && !text.contains("left out"), "{text}");
+    let db = connect(data.path()).await;
+    let mut tx = db.begin(Scope::Worker).await.unwrap();
+    let id = node_id(&output).parse().unwrap();
+    let row = node::by_public_id(&mut tx, id).await.unwrap().unwrap();
+    let everything = Period::new(Timestamp::MIN, Timestamp::MAX);
+    let heads = segment::heads(&mut tx, row.key, everything).await.unwrap();
+    let stored: Vec<String> =
+        heads.iter().map(|row| Hash::of(&row.head.statement()).to_string()).collect();
+    let recorded = std::fs::read_to_string(fixture.join("heads.txt")).unwrap();
+    assert_eq!(stored, recorded.lines().collect::<Vec<_>>());
 }
 
 /// The folder as `tar -czf` packs it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ed25519_dalek::{Signer as _, SigningKey};
+use leasewatch_core::delivery::ClockEstimate;
 use leasewatch_core::evidence::chain::{
     ChainStart, ChainStartReason, ClockSource, ClockState, HeadDraft, SealedSegment, seal,
 };
@@ -41,6 +42,8 @@ pub(crate) struct WireNode {
     name: String,
     pub(crate) chain: ChainId,
     reason: ChainStartReason,
+    /// What it says of its clock.
+    clock: Option<ClockEstimate>,
     /// Everything that was ever sealed.
     pub(crate) sealed: BTreeMap<u64, SealedSegment>,
     /// The last sequence that was acknowledged, for whoever waits for it.
@@ -69,9 +72,15 @@ impl WireNode {
             name: format!("wire-{seed}"),
             chain: ChainId([seed; 16]),
             reason: ChainStartReason::Joined,
+            clock: None,
             sealed: BTreeMap::new(),
             acked: watch::Sender::new(0),
         }
+    }
+
+    /// One that knows how wrong its clock is.
+    pub(crate) fn with_clock(self, offset_ms: i64, bound_ms: i64) -> Self {
+        Self { clock: Some(ClockEstimate { offset_ms, bound_ms }), ..self }
     }
 
     /// The key on another machine, where the chain is another one.
@@ -227,8 +236,8 @@ impl WireNode {
         let clock = ClockState {
             anchor_wall: period.start,
             anchor_boot_ms: period.start.0,
-            offset_ms: None,
-            bound_ms: None,
+            offset_ms: self.clock.map(|clock| clock.offset_ms),
+            bound_ms: self.clock.map(|clock| clock.bound_ms),
             source: ClockSource::Unknown,
         };
         let draft = HeadDraft {

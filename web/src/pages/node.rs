@@ -40,6 +40,8 @@ pub struct NodeView {
     pub tenant: Option<String>,
     /// The provider's slug.
     pub provider: String,
+    /// What costs can be grouped by: names and values.
+    pub labels: Vec<(String, String)>,
     /// Since when it should be measured.
     #[serde(serialize_with = "wire::at")]
     pub enrolled_at: Timestamp,

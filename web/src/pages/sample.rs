@@ -287,6 +287,7 @@ pub(super) fn node() -> NodeView {
             last_heard_at: Some(NOW.plus_ms(-800)),
         },
         may_revoke: true,
+        labels: vec![("team".to_owned(), "nlp".to_owned())],
         tenant: None,
         provider: "nebula".to_owned(),
         enrolled_at: first.plus_ms(-40 * DAY_MS),

@@ -62,6 +62,30 @@ pub const ENROLL_TOKEN: &str = "/enroll/{tenant}/{token}";
 pub const ENROLL_EVENTS: &str = "/enroll/{tenant}/{token}/live.sse";
 /// Where a token is taken back.
 pub const ENROLL_REVOKE: &str = "/enroll/revoke";
+/// Leases.
+pub const LEASES: &str = "/leases";
+/// Their view struct.
+pub const LEASES_JSON: &str = "/leases.json";
+/// The same as CSV; the query is the page's.
+pub const LEASES_CSV: &str = "/leases.csv";
+/// The form of a new lease, and where it is sent.
+pub const LEASE_NEW: &str = "/leases/new";
+/// Where tables of leases are sent.
+pub const LEASES_IMPORT: &str = "/leases/import";
+/// A lease; `{tenant}` and `{lease}` are public names.
+pub const LEASE: &str = "/leases/{tenant}/{lease}";
+/// A lease's view struct.
+pub const LEASE_JSON: &str = "/leases/{tenant}/{lease}/lease.json";
+/// The form of its terms, and where it is sent.
+pub const LEASE_EDIT: &str = "/leases/{tenant}/{lease}/edit";
+/// Where GPUs are assigned to it.
+pub const LEASE_ASSIGN: &str = "/leases/{tenant}/{lease}/assign";
+/// Where an assignment is ended or withdrawn.
+pub const LEASE_ASSIGNMENT: &str = "/leases/{tenant}/{lease}/assignment";
+/// Where a billing session is added, ended or withdrawn.
+pub const LEASE_SESSION: &str = "/leases/{tenant}/{lease}/session";
+/// The form of a node's labels, and where it is sent.
+pub const NODE_LABELS: &str = "/nodes/{node}/labels";
 /// The script that installs an agent.
 pub const INSTALL: &str = "/install.sh";
 /// An agent; `{digest}` is the SHA-256 of its file.

@@ -13,6 +13,7 @@ const SAME: &[&str] = &[
     "col.gpu",
     "totals.of",
     "gpu.label",
+    "lease.gpu",
     "cell.range",
     "cell.when",
     "legend.busy",

@@ -9,8 +9,8 @@ const ELEMENTS: &[&str] = &[
     "details", "div", "dl", "dt", "footer", "form", "g", "h1", "h2", "h3", "head", "header",
     "html", "input", "label", "li", "line", "link", "main", "meta", "nav", "noscript", "option",
     "p", "path", "pattern", "pre", "progress", "rect", "script", "section", "select", "span",
-    "strong", "summary", "svg", "symbol", "table", "tbody", "td", "text", "th", "thead", "time",
-    "title", "tr", "ul", "use",
+    "strong", "summary", "svg", "symbol", "table", "tbody", "td", "text", "textarea", "th",
+    "thead", "time", "title", "tr", "ul", "use",
 ];
 const VOID: &[&str] = &["input", "link", "meta"];
 /// What a paragraph cannot hold: the browser would close it silently.
@@ -55,6 +55,7 @@ const ATTRIBUTES: &[&str] = &[
     "rel",
     "required",
     "role",
+    "rows",
     "scope",
     "selected",
     "size",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use leasewatch_core::segment::Origin;
+use leasewatch_core::segment::{Origin, PathLevel};
 
 use super::terms::Terms;
 use crate::command::finding::{About, Finding, Findings};
@@ -109,6 +109,31 @@ pub(crate) fn answers(index: usize, gpu: &Result<Look, Unseen>, findings: &mut F
             .advising("The GPU fell off or needs a reset: report it to the provider"),
     };
     findings.gpu(&about, finding);
+}
+
+/// What the two GPUs that are farthest apart over PCIe have in common. One alone has no such way.
+pub(crate) fn paths(survey: &Survey, terms: &Terms, findings: &mut Findings) {
+    let id = "topology.path";
+    let seen = survey.gpus.iter().flatten().count();
+    if seen < 2 {
+        return;
+    }
+    let ways: Vec<_> = survey.wiring.iter().flat_map(|wiring| &wiring.paths).collect();
+    let name = |level: PathLevel| level.name().replace('_', "-");
+    let farthest = ways.iter().filter_map(|way| way.level.ok()).max();
+    let unread = ways.iter().find_map(|way| way.level.err());
+    let wanted = terms.farthest();
+    let is_too_far = farthest.is_some_and(|level| wanted.is_some_and(|wanted| level > wanted));
+    let expected = wanted.map(|wanted| format!("{} or nearer", name(wanted))).unwrap_or_default();
+    let finding = match (farthest, unread) {
+        (Some(level), _) if is_too_far => Finding::differs(id, name(level)),
+        (_, Some(reason)) => Finding::not_readable(id, reason.name()),
+        _ if survey.wiring.len() < seen => Finding::not_readable(id, "a GPU does not tell"),
+        (Some(level), None) => Finding::ok(id, name(level)),
+        (None, None) => Finding::not_readable(id, "the driver does not tell"),
+    };
+    let advice = "Traffic between these GPUs takes a longer way than agreed: ask the provider";
+    findings.node(finding.expecting(expected).advising(advice));
 }
 
 /// XIDs since the boot, of the GPUs that are here and of places that no GPU answers from.

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use leasewatch_core::catalogue::gpu::{self, GpuModel};
+use leasewatch_core::segment::PathLevel;
 use serde::Deserialize;
 
 /// The wanted terms. The keys of `--want` are the same, with `-` or `_`.
@@ -27,6 +28,8 @@ pub(crate) struct Terms {
     pub(crate) pcie_gen: Option<i64>,
     /// NVLink links that are up.
     pub(crate) nvlink: Option<i64>,
+    /// The farthest that two GPUs may be apart over PCIe, by the name of what they have in common.
+    pub(crate) path: Option<String>,
     /// ECC.
     pub(crate) ecc: Option<bool>,
     /// MIG mode.
@@ -53,10 +56,12 @@ pub(crate) enum TermsError {
          (\"NVIDIA H100 80GB HBM3\"), or a key such as H100-SXM5-80GB or its beginning, H100-SXM"
     )]
     Model(String),
+    #[error("path: {0:?} is not one of board, switch, switches, host-bridge, numa-node, system")]
+    Path(String),
 }
 
-const KEYS: &str = "gpus, model, memory-mib, power-limit-w, pcie-width, pcie-gen, nvlink, ecc, \
-                    mig, persistence";
+const KEYS: &str = "gpus, model, memory-mib, power-limit-w, pcie-width, pcie-gen, nvlink, path, \
+                    ecc, mig, persistence";
 
 impl Terms {
     /// The file's terms, and what `wants` say over them.
@@ -66,6 +71,12 @@ impl Terms {
             terms.want(want.trim())?;
         }
         terms.check()
+    }
+
+    /// The farthest that two GPUs may be apart.
+    pub(crate) fn farthest(&self) -> Option<PathLevel> {
+        let name = self.path.as_ref()?.replace('-', "_");
+        PathLevel::ALL.into_iter().find(|level| level.name() == name)
     }
 
     fn want(&mut self, text: &str) -> Result<(), TermsError> {
@@ -88,6 +99,7 @@ impl Terms {
             "pcie_width" => self.pcie_width = number()?,
             "pcie_gen" => self.pcie_gen = number()?,
             "nvlink" => self.nvlink = number()?,
+            "path" => self.path = Some(value.to_owned()),
             "ecc" => self.ecc = flag()?,
             "mig" => self.mig = flag()?,
             "persistence" => self.persistence = flag()?,
@@ -109,6 +121,9 @@ impl Terms {
             if value.is_some_and(|value| !(lowest..=highest).contains(&value)) {
                 return Err(TermsError::Range { key, lowest, highest });
             }
+        }
+        if let Some(path) = self.path.as_ref().filter(|_| self.farthest().is_none()) {
+            return Err(TermsError::Path(path.clone()));
         }
         match &self.model {
             Some(wanted) if !is_product(wanted) => Err(TermsError::Model(wanted.clone())),
@@ -177,11 +192,13 @@ mod tests {
             ("ecc=yes", "on or off"),
             ("model=H100-SMX", "H100-SMX"),
             ("model=", "model"),
+            ("path=near", "path: \"near\" is not one of board, switch"),
         ] {
             let error = of(want).unwrap_err().to_string();
             assert!(error.contains(told), "{want}: {error}");
         }
         assert!(of("model=NVIDIA Something New").is_ok());
+        assert_eq!(of("path=numa-node").unwrap().farthest(), Some(PathLevel::NumaNode));
     }
 
     #[test]

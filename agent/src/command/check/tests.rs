@@ -100,7 +100,8 @@ fn set_numbers(look: &mut Look, numbers: &[(Metric, i64)]) {
 /// Every finding about one GPU by its id, on a measured node.
 fn judged(look: &Look, terms: &Terms, root: &Path) -> BTreeMap<&'static str, Finding> {
     let versions = Versions { driver: "580.95.05".to_owned(), ..Versions::default() };
-    let survey = Survey { origin: Origin::Measured, versions, gpus: Vec::new() };
+    let survey =
+        Survey { origin: Origin::Measured, versions, gpus: Vec::new(), wiring: Vec::new() };
     let node = [look];
     let subject = Subject::new(look, &node, terms, (&survey, root));
     let all = [board::check(&subject), links::check(&subject), load::check(&subject)];
@@ -270,7 +271,7 @@ fn xids_of_hardware_differ_and_those_of_programs_are_told() {
         std::fs::create_dir(temp.path().join("dev")).unwrap();
         std::fs::write(temp.path().join("dev/kmsg"), lines).unwrap();
         let versions = Versions::default();
-        let survey = Survey { origin: Origin::Measured, versions, gpus };
+        let survey = Survey { origin: Origin::Measured, versions, gpus, wiring: Vec::new() };
         let mut findings = Findings::default();
         node::kernel_xids(&survey, temp.path(), &mut findings);
         (findings.counts().differs, findings.text())
@@ -289,7 +290,14 @@ fn every_id_stands_once_and_in_the_operator_s_document() {
     let document = include_str!("../../../../docs/OPERATIONS.md");
     let ids: Vec<_> = judged(&idle_h100(), &Terms::default(), Path::new("/")).into_keys().collect();
     assert_eq!(ids.len(), 25);
-    let of_node = ["driver.library", "driver.match", "gpu.count", "gpu.answers", "kernel.xid"];
+    let of_node = [
+        "driver.library",
+        "driver.match",
+        "gpu.count",
+        "gpu.answers",
+        "topology.path",
+        "kernel.xid",
+    ];
     for id in ids.into_iter().chain(of_node) {
         assert!(document.contains(&format!("`{id}`")), "{id} is not in docs/OPERATIONS.md");
     }

@@ -7,17 +7,12 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::command::finding::{Finding, Findings};
+use crate::spool::network_file_system;
 
 /// Free space from which the spool is not in danger.
 const SPACE_MIB: u64 = 512;
-/// Numbers of file systems that lose or share what is written: network ones, and memory.
-const NETWORK: [(u64, &str); 5] = [
-    (0x6969, "NFS"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB"),
-    (0x0bd0_0bd0, "Lustre"),
-    (0x6573_5546, "FUSE"),
-];
+/// Numbers of file systems that may share what is written with another machine, or lose it.
+const FUSE: u64 = 0x6573_5546;
 const MEMORY: [(u64, &str); 2] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs")];
 
 pub(super) fn check(state_dir: &Path, findings: &mut Findings) {
@@ -52,21 +47,19 @@ fn directory(path: &Path) -> Finding {
 
 fn file_system(path: &Path) -> Finding {
     let id = "state.filesystem";
-    let kind = match rustix::fs::statfs(path) {
-        Ok(stat) => u64::try_from(stat.f_type).unwrap_or(0) & 0xffff_ffff,
+    let stat = match rustix::fs::statfs(path) {
+        Ok(stat) => stat,
         Err(errno) => return Finding::not_readable(id, errno.to_string()),
     };
-    let named = |list: &[(u64, &'static str)]| {
-        list.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
-    };
-    if let Some(name) = named(&NETWORK) {
+    let kind = u64::try_from(stat.f_type).unwrap_or(0) & 0xffff_ffff;
+    if let Some(name) = network_file_system(stat.f_type).or((kind == FUSE).then_some("FUSE")) {
         return Finding::differs(id, name).expecting("a local disk").advising(
             "Locks and writes are not safe there, and two nodes may share it: choose a local \
              --state-dir",
         );
     }
-    if let Some(name) = named(&MEMORY) {
-        return Finding::differs(id, name).expecting("a disk").advising(
+    if let Some((_, name)) = MEMORY.iter().find(|(number, _)| *number == kind) {
+        return Finding::differs(id, *name).expecting("a disk").advising(
             "A reboot loses the node's key and what was not delivered: choose another --state-dir",
         );
     }

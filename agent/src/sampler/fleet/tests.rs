@@ -1,3 +1,5 @@
+mod allocations;
+
 use leasewatch_core::id::GpuUuid;
 use leasewatch_core::segment::{EventKind, GpuWiring, Unread};
 

@@ -5,6 +5,7 @@ use axum::extract::{Path, Request, State};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use leasewatch_core::delivery::{NodeState, UnknownReason};
 use leasewatch_core::id::{GpuUuid, Hash, NodeId};
+use leasewatch_core::lease::Label;
 use leasewatch_core::segment::{Event, EventKind};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
@@ -25,7 +26,7 @@ use crate::http::visit::Visit;
 use crate::store::chain::{self, StartRow};
 use crate::store::identity_statement::{self, StatementRow};
 use crate::store::user::Role;
-use crate::store::{Tx, event, segment, tenant};
+use crate::store::{Tx, event, node_label, segment, tenant};
 
 /// Events on the page.
 const EVENTS: usize = 100;
@@ -111,6 +112,9 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
     let host = event::last_of_kind(&mut tx, node.row.key, "host_seen").await?;
     let wiring = wiring(&mut tx, &node, &gpus).await?;
     let agent = agent(&mut tx, &node).await?;
+    let labels = node_label::of_node(&mut tx, node.row.key).await?;
+    let label =
+        |(name, value): (Label, Label)| (name.as_str().to_owned(), value.as_str().to_owned());
     let statements = identity_statement::of_node(&mut tx, node.row.key).await?;
     tx.commit().await?;
     let status = node.status(now);
@@ -119,6 +123,7 @@ async fn view(http: &Http, asker: &Asker, id: &str, context: &Context) -> Result
         name: node.name(),
         status,
         may_revoke: !is_revoked && asker.may(&node.row.tenant, Role::Admin),
+        labels: labels.into_iter().map(label).collect(),
         tenant: (tenants > 1).then(|| node.row.tenant.to_string()),
         provider: node.row.provider.to_string(),
         enrolled_at: node.row.enrolled_at,

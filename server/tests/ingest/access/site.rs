@@ -27,20 +27,20 @@ use tower::ServiceExt as _;
 use crate::rig::NOW;
 use crate::support::{self, TestDb};
 
-pub(super) const ORIGIN: &str = "http://127.0.0.1:7443";
-pub(super) const PASSWORD: &str = "correct horse battery";
+pub(crate) const ORIGIN: &str = "http://127.0.0.1:7443";
+pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// Who asks, and how.
 #[derive(Debug, Clone)]
-pub(super) struct Ask {
-    pub(super) cookie: Option<String>,
-    pub(super) bearer: Option<String>,
+pub(crate) struct Ask {
+    pub(crate) cookie: Option<String>,
+    pub(crate) bearer: Option<String>,
     /// Where the browser says that a form is from.
-    pub(super) origin: Option<String>,
-    pub(super) address: SocketAddr,
-    pub(super) over_tls: bool,
+    pub(crate) origin: Option<String>,
+    pub(crate) address: SocketAddr,
+    pub(crate) over_tls: bool,
     /// Who it is, where it is somebody.
-    pub(super) name: String,
+    pub(crate) name: String,
 }
 
 impl Default for Ask {
@@ -57,16 +57,16 @@ impl Default for Ask {
 }
 
 impl Ask {
-    pub(super) fn with_cookie(&self, set: &str) -> Self {
+    pub(crate) fn with_cookie(&self, set: &str) -> Self {
         let pair = set.split(';').next().unwrap();
         Self { cookie: Some(pair.to_owned()), ..self.clone() }
     }
 }
 
-pub(super) struct Site {
-    pub(super) database: TestDb,
-    pub(super) http: Http,
-    pub(super) clock: Clock,
+pub(crate) struct Site {
+    pub(crate) database: TestDb,
+    pub(crate) http: Http,
+    pub(crate) clock: Clock,
     router: axum::Router,
     _queue: Queue,
     folder: tempfile::TempDir,
@@ -78,7 +78,7 @@ fn installers(folder: &std::path::Path) -> Installers {
 }
 
 impl Site {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let database = support::database().await;
         let folder = tempfile::tempdir().unwrap();
         let clock = Clock::manual(NOW);
@@ -102,15 +102,15 @@ impl Site {
     }
 
     /// The folder of the agents; there is none until a test makes it.
-    pub(super) fn agent_dir(&self) -> std::path::PathBuf {
+    pub(crate) fn agent_dir(&self) -> std::path::PathBuf {
         self.folder.path().join("agents")
     }
 
-    pub(super) fn db(&self) -> &Db {
+    pub(crate) fn db(&self) -> &Db {
         &self.database.db
     }
 
-    pub(super) async fn send(&self, ask: &Ask, method: Method, path: &str, form: &str) -> Response {
+    pub(crate) async fn send(&self, ask: &Ask, method: Method, path: &str, form: &str) -> Response {
         let mut request =
             Request::builder().method(&method).uri(path).header("host", "127.0.0.1:7443");
         if let Some(cookie) = &ask.cookie {
@@ -131,7 +131,7 @@ impl Site {
     }
 
     /// The head of an answer; its body may go on for ever. A form holds nothing that is asked for.
-    pub(super) async fn status(
+    pub(crate) async fn status(
         &self,
         ask: &Ask,
         method: Method,
@@ -141,19 +141,49 @@ impl Site {
         (answer.status(), answer.headers().clone())
     }
 
-    pub(super) async fn get(&self, ask: &Ask, path: &str) -> (u16, String) {
+    pub(crate) async fn get(&self, ask: &Ask, path: &str) -> (u16, String) {
         let answer = self.send(ask, Method::GET, path, "").await;
         (answer.status().as_u16(), text(answer).await)
     }
 
-    pub(super) async fn post(&self, ask: &Ask, path: &str, form: &str) -> (u16, HeaderMap, String) {
+    pub(crate) async fn post(&self, ask: &Ask, path: &str, form: &str) -> (u16, HeaderMap, String) {
         let answer = self.send(ask, Method::POST, path, form).await;
         let (status, head) = (answer.status().as_u16(), answer.headers().clone());
         (status, head, text(answer).await)
     }
 
+    /// Sends a table of leases or billing sessions as a browser does.
+    pub(crate) async fn table(
+        &self,
+        ask: &Ask,
+        kind: &str,
+        partial: &str,
+        text: &str,
+    ) -> (u16, String) {
+        let field = |name: &str, value: &str| {
+            format!("--x\r\ncontent-disposition: form-data; name={name}\r\n\r\n{value}\r\n")
+        };
+        let file = "--x\r\ncontent-disposition: form-data; name=file; filename=\"a.csv\"\r\n\r\n";
+        let body = [
+            field("kind", kind),
+            field("timezone", "UTC"),
+            field("partial", partial),
+            format!("{file}{text}\r\n--x--\r\n"),
+        ];
+        let mut request = Request::post("/leases/import?lang=en")
+            .header("host", "127.0.0.1:7443")
+            .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x")
+            .header(header::COOKIE, ask.cookie.as_deref().unwrap_or_default())
+            .header(header::ORIGIN, ORIGIN)
+            .body(Body::from(body.concat()))
+            .unwrap();
+        request.extensions_mut().insert(Peer { address: ask.address, over_tls: ask.over_tls });
+        let answer = self.router.clone().oneshot(request).await.unwrap();
+        (answer.status().as_u16(), self::text(answer).await)
+    }
+
     /// Signs in by the form; the browser afterwards, or the refusal.
-    pub(super) async fn sign_in(
+    pub(crate) async fn sign_in(
         &self,
         ask: &Ask,
         name: &str,
@@ -193,17 +223,17 @@ impl Site {
     }
 
     /// The hash of [`PASSWORD`].
-    pub(super) async fn hash(&self) -> String {
+    pub(crate) async fn hash(&self) -> String {
         Passwords::default().hash(PASSWORD.to_owned()).await.unwrap()
     }
 
     /// A user with these roles, signed in.
-    pub(super) async fn user(&self, name: &str, roles: &[(&str, Role)]) -> Ask {
+    pub(crate) async fn user(&self, name: &str, roles: &[(&str, Role)]) -> Ask {
         self.make(name, roles, false).await
     }
 
     /// An operator, signed in.
-    pub(super) async fn operator(&self, name: &str) -> Ask {
+    pub(crate) async fn operator(&self, name: &str) -> Ask {
         self.make(name, &[], true).await
     }
 
@@ -218,7 +248,7 @@ impl Site {
     }
 
     /// A token of a user.
-    pub(super) async fn token(&self, of: &Ask, roles: &[(&str, Role)], is_operator: bool) -> Ask {
+    pub(crate) async fn token(&self, of: &Ask, roles: &[(&str, Role)], is_operator: bool) -> Ask {
         let secret = Secret::random().unwrap();
         let grants = self.grants(roles).await;
         let mut tx = self.db().begin(Scope::Auth).await.unwrap();
@@ -238,12 +268,12 @@ impl Site {
         Ask { bearer, origin: None, name: of.name.clone(), ..Ask::default() }
     }
 
-    pub(super) async fn operator_token(&self, name: &str) -> Ask {
+    pub(crate) async fn operator_token(&self, name: &str) -> Ask {
         self.token(&Ask { name: name.to_owned(), ..Ask::default() }, &[], true).await
     }
 
     /// The path of a link that is good until `expires_at`.
-    pub(super) async fn link(
+    pub(crate) async fn link(
         &self,
         purpose: Purpose,
         of: Option<&str>,
@@ -272,7 +302,7 @@ impl Site {
     }
 
     /// A node without a record.
-    pub(super) async fn node(&self, tenant: &str, id: &str, name: &str) {
+    pub(crate) async fn node(&self, tenant: &str, id: &str, name: &str) {
         let at = NOW.0;
         self.administer(&format!(
             "insert into node (tenant_id, public_id, provider_id, name, origin, enrolled_at, first_seen_at)
@@ -282,7 +312,7 @@ impl Site {
     }
 
     /// An import that waits, of a log for a node of this tenant.
-    pub(super) async fn upload(&self, tenant: &str) -> String {
+    pub(crate) async fn upload(&self, tenant: &str) -> String {
         let intake = &self.http.intake;
         let file = intake.hold().unwrap();
         std::fs::write(file.path(), "x").unwrap();
@@ -301,20 +331,20 @@ impl Site {
     }
 
     /// One number, asked as the superuser.
-    pub(super) async fn count(&self, query: &str) -> i64 {
+    pub(crate) async fn count(&self, query: &str) -> i64 {
         let mut admin = PgConnection::connect(&self.database.admin_url).await.unwrap();
         let count = sqlx::query_scalar(AssertSqlSafe(query.to_owned()));
         count.fetch_one(&mut admin).await.unwrap()
     }
 
     /// Statements of the superuser.
-    pub(super) async fn administer(&self, statements: &str) {
+    pub(crate) async fn administer(&self, statements: &str) {
         let mut admin = PgConnection::connect(&self.database.admin_url).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(statements.to_owned())).execute(&mut admin).await.unwrap();
     }
 }
 
-pub(super) async fn text(answer: Response) -> String {
+pub(crate) async fn text(answer: Response) -> String {
     let body = answer.into_body().collect().await.unwrap().to_bytes();
     String::from_utf8(body.to_vec()).unwrap()
 }

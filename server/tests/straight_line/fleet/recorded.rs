@@ -27,7 +27,7 @@ pub(super) fn all_hours(server: &RunningServer) -> Vec<Row> {
 }
 
 /// Sum over the hours of a GPU on a page.
-pub(super) fn cells(gpu: &Value, figure: &str) -> i64 {
+pub(crate) fn cells(gpu: &Value, figure: &str) -> i64 {
     let cells = gpu["hours"].as_array().unwrap();
     cells.iter().filter_map(|cell| cell.pointer(&format!("/{figure}"))?.as_i64()).sum()
 }

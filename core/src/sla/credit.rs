@@ -1,0 +1,203 @@
+//! Credits: what a breach owes, from proven downtime alone.
+//!
+//! Everything is exact until the end; the amount is rounded once, half to even, to the digits that
+//! the profile names. Then a cap, a floor ("at least 5") and a minimum ("nothing below 1") apply,
+//! in this order. Not here: whether the provider agrees.
+
+use crate::availability::named;
+use crate::money::{Money, MoneyError};
+use crate::time::{HOUR_MS, Timestamp};
+
+use super::profile::{CreditBase, CreditForm, CreditFormula, CreditRule, Multiplier, Tier};
+use super::verdict::{Outcome, Verdict};
+
+/// What a credit is computed from beside the verdict.
+#[derive(Debug, Clone, Copy)]
+pub struct Charges<'a> {
+    /// What the affected unit cost in the window; `None` where it is not known.
+    pub unit: Option<Money>,
+    /// What the whole lease cost in the window.
+    pub lease: Option<Money>,
+    /// What the whole lease cost in the window before.
+    pub prior_lease: Option<Money>,
+    /// The unit's price of an hour.
+    pub hourly: Option<Money>,
+    /// When the instance was started, in any order; for hours from the last start.
+    pub starts: &'a [Timestamp],
+}
+
+/// What is owed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Credit {
+    /// How much, rounded.
+    pub amount: Money,
+    /// In what it is given.
+    pub form: CreditForm,
+    /// The time that is credited, in ms, where the formula credits time.
+    pub credited_ms: Option<i64>,
+    /// The tier that availability fell into, where there are tiers.
+    pub tier: Option<Tier>,
+    /// What changed the amount after the formula, in order.
+    pub limits: Vec<Limit>,
+}
+
+named! {
+    /// What changed a credit's amount after its formula.
+    Limit {
+        /// It was cut to the cap.
+        Cap = "cap",
+        /// It was raised to the floor.
+        Floor = "floor",
+        /// It is below what is given at all.
+        Minimum = "minimum",
+    }
+}
+
+/// Why a credit cannot be computed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CreditError {
+    /// An amount that the rule needs is not known.
+    #[error("the credit needs the {0}, which is not known")]
+    Missing(&'static str),
+    /// No start of the instance is known before an outage.
+    #[error("the credit needs a start of the instance before {0}, and none is known")]
+    NoStart(Timestamp),
+    /// Amounts do not fit together.
+    #[error(transparent)]
+    Money(#[from] MoneyError),
+}
+
+/// What the rule owes for a verdict; `None` when nothing is owed: no proven downtime, or a target
+/// that is not proven to be missed.
+///
+/// # Errors
+/// [`CreditError`] when an amount that the formula needs is not known, or amounts are of different
+/// currencies.
+pub fn credit(
+    rule: &CreditRule,
+    verdict: &Verdict,
+    charges: &Charges<'_>,
+) -> Result<Option<Credit>, CreditError> {
+    let owed = match verdict.target {
+        Some(_) => verdict.outcome == Outcome::Breached,
+        None => verdict.downtime.proven_ms > 0,
+    };
+    if !owed {
+        return Ok(None);
+    }
+    let mut credited_ms = None;
+    let mut tier = None;
+    let digits = rule.digits;
+    let amount = match &rule.formula {
+        CreditFormula::Tiers(tiers) => {
+            let Some(reached) = tier_of(tiers, verdict) else { return Ok(None) };
+            tier = Some(reached);
+            let share = i128::from(reached.share.ppm());
+            charges.base(rule.base)?.times_to(share, 1_000_000, digits)?
+        }
+        CreditFormula::ProRata => {
+            let (down, whole) = (verdict.downtime.proven_ms, verdict.whole_ms.max(1));
+            charges.base(rule.base)?.times_to(i128::from(down), i128::from(whole), digits)?
+        }
+        CreditFormula::Multiplier(multiplier) => {
+            let milli_ms = multiplied(*multiplier, verdict);
+            credited_ms = i64::try_from(milli_ms / 1_000).ok();
+            charges.hourly()?.times_to(milli_ms, HOUR_MILLI_MS, digits)?
+        }
+        CreditFormula::HoursFromLastStart { cap_hours } => {
+            let ms = since_start_ms(verdict, charges.starts, *cap_hours)?;
+            credited_ms = Some(ms);
+            charges.hourly()?.times_to(i128::from(ms), i128::from(HOUR_MS), digits)?
+        }
+    };
+    let mut credit = Credit { amount, form: rule.form, credited_ms, tier, limits: Vec::new() };
+    limit(&mut credit, rule, charges)?;
+    Ok(Some(credit))
+}
+
+/// An hour in thousandths of a millisecond: factors are in thousandths.
+const HOUR_MILLI_MS: i128 = HOUR_MS as i128 * 1_000;
+
+/// The tier that proven availability fell into: of those whose edge it misses, the lowest.
+fn tier_of(tiers: &[Tier], verdict: &Verdict) -> Option<Tier> {
+    let good_ms = verdict.whole_ms - verdict.downtime.proven_ms;
+    let missed = tiers.iter().filter(|tier| !tier.below.is_reached(good_ms, verdict.whole_ms));
+    missed.min_by_key(|tier| tier.below).copied()
+}
+
+/// Proven downtime times the factor, in thousandths of a millisecond.
+fn multiplied(multiplier: Multiplier, verdict: &Verdict) -> i128 {
+    let factor = i128::from(multiplier.factor_milli);
+    let Some(step_s) = multiplier.round_up_s else {
+        return i128::from(verdict.downtime.proven_ms) * factor;
+    };
+    let step = i128::from(step_s.max(1)) * 1_000_000;
+    let outages = verdict.downtime.outages.iter();
+    outages.map(|outage| up_to(i128::from(outage.period.ms()) * factor, step)).sum()
+}
+
+/// The next multiple of `step` that is not below `value`.
+fn up_to(value: i128, step: i128) -> i128 {
+    (value + step - 1).div_euclid(step) * step
+}
+
+/// For each proven outage, the time from the last start to it, capped; all of them added up.
+fn since_start_ms(
+    verdict: &Verdict,
+    starts: &[Timestamp],
+    cap_hours: i64,
+) -> Result<i64, CreditError> {
+    let cap_ms = cap_hours.saturating_mul(HOUR_MS);
+    let mut sum_ms = 0;
+    for outage in &verdict.downtime.outages {
+        let failed_at = outage.actual.start;
+        let start = starts.iter().filter(|start| **start <= failed_at).max();
+        let start = start.ok_or(CreditError::NoStart(failed_at))?;
+        sum_ms += failed_at.since(*start).min(cap_ms);
+    }
+    Ok(sum_ms)
+}
+
+/// Cap, floor and minimum, in this order.
+fn limit(credit: &mut Credit, rule: &CreditRule, charges: &Charges<'_>) -> Result<(), CreditError> {
+    let same = |limit: Money, amount: Money| limit.plus(Money::zero(amount.currency));
+    if let Some(cap) = rule.cap {
+        let most = charges.base(rule.base)?;
+        let most = most.times_to(i128::from(cap.ppm()), 1_000_000, rule.digits)?;
+        if credit.amount.nanos > same(most, credit.amount)?.nanos {
+            credit.amount = most;
+            credit.limits.push(Limit::Cap);
+        }
+    }
+    if let Some(floor) = rule.floor
+        && credit.amount.nanos > 0
+        && credit.amount.nanos < same(floor, credit.amount)?.nanos
+    {
+        credit.amount = floor;
+        credit.limits.push(Limit::Floor);
+    }
+    if let Some(minimum) = rule.minimum
+        && credit.amount.nanos < same(minimum, credit.amount)?.nanos
+    {
+        credit.amount = Money::zero(credit.amount.currency);
+        credit.limits.push(Limit::Minimum);
+    }
+    Ok(())
+}
+
+impl Charges<'_> {
+    fn base(&self, base: CreditBase) -> Result<Money, CreditError> {
+        let (known, name) = match base {
+            CreditBase::UnitCharge => (self.unit, "charge of the unit"),
+            CreditBase::LeaseCharge => (self.lease, "charge of the lease"),
+            CreditBase::PriorLeaseCharge => {
+                (self.prior_lease, "charge of the lease in the window before")
+            }
+        };
+        known.ok_or(CreditError::Missing(name))
+    }
+
+    fn hourly(&self) -> Result<Money, CreditError> {
+        self.hourly.ok_or(CreditError::Missing("price of an hour"))
+    }
+}

@@ -1,0 +1,222 @@
+//! A lease: its terms, what they were before, which GPUs it covers, what is billed of it.
+//!
+//! The page is a list of sections ([`SECTIONS`]): another one is a file beside `lease/terms.rs`, a
+//! line there, and what it shows in [`LeaseView`].
+
+mod assignments;
+mod history;
+mod inventory;
+mod prices;
+mod sample;
+mod sessions;
+mod table;
+pub(super) mod terms;
+
+use askama::Template;
+use leasewatch_core::lease::{LeaseTerms, SessionSource};
+use leasewatch_core::segment::Event;
+use leasewatch_core::time::Timestamp;
+use serde::Serialize;
+
+use super::NodeName;
+use super::lease_form::FieldFault;
+use super::leases::{LeaseState, term};
+use crate::context::{Context, SUGGESTED_ZONES};
+use crate::format;
+use crate::i18n::{Language, Text, phrase};
+use crate::markup::Markup;
+use crate::path::{self, LeasePart, Route};
+use crate::wire;
+
+/// Everything that the page shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeaseView {
+    /// The tenant's public name.
+    pub tenant: String,
+    /// Whether tenants are told apart.
+    pub shows_tenant: bool,
+    /// Where it stands.
+    pub state: LeaseState,
+    /// What the contract says, as files have it.
+    pub terms: LeaseTerms,
+    /// Every revision of the terms, the latest first.
+    pub history: Vec<Revision>,
+    /// Assignments, by node, GPU and start; withdrawn ones too.
+    pub assignments: Vec<AssignmentLine>,
+    /// GPUs that are paid for and not assigned now, or were not last.
+    pub gpus_unassigned: i64,
+    /// Billing sessions, the latest first.
+    pub sessions: Vec<SessionLine>,
+    /// Changes of the hardware of its nodes within the term, the latest first.
+    pub inventory: Vec<InventoryLine>,
+    /// Whether who asks may change it.
+    pub may_change: bool,
+    /// What was typed for a session.
+    pub entered: EnteredSession,
+    /// What is wrong with what was sent.
+    pub faults: Vec<FieldFault>,
+}
+
+/// A revision of the terms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Revision {
+    /// From 1.
+    pub revision: u32,
+    /// When it was written.
+    #[serde(serialize_with = "wire::at")]
+    pub written_at: Timestamp,
+    /// Name of the user then; `None`: the command line.
+    pub written_by: Option<String>,
+    /// Why.
+    pub reason: Option<String>,
+    /// What the contract said then.
+    pub terms: LeaseTerms,
+}
+
+/// An assignment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AssignmentLine {
+    /// Its number within the tenant.
+    pub number: i32,
+    /// The node.
+    pub node: NodeName,
+    /// The GPU's number on it.
+    pub gpu: u16,
+    /// As it was entered.
+    #[serde(serialize_with = "wire::at")]
+    pub starts_at: Timestamp,
+    /// As it was entered; `None`: as long as the lease.
+    #[serde(serialize_with = "wire::maybe_at")]
+    pub ends_at: Option<Timestamp>,
+    /// When it was written.
+    #[serde(serialize_with = "wire::at")]
+    pub written_at: Timestamp,
+    /// Name of the user then; `None`: the command line.
+    pub written_by: Option<String>,
+    /// Since when it counts no longer.
+    #[serde(serialize_with = "wire::maybe_at")]
+    pub withdrawn_at: Option<Timestamp>,
+    /// Why it was withdrawn.
+    pub reason: Option<String>,
+}
+
+/// A billing session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionLine {
+    /// Its number within the tenant.
+    pub number: i32,
+    /// From when.
+    #[serde(serialize_with = "wire::at")]
+    pub starts_at: Timestamp,
+    /// Until when; `None` while it runs.
+    #[serde(serialize_with = "wire::maybe_at")]
+    pub ends_at: Option<Timestamp>,
+    /// Who says so.
+    pub source: SessionSource,
+}
+
+/// A change of a node's hardware.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct InventoryLine {
+    /// The node.
+    pub node: NodeName,
+    /// What happened.
+    #[serde(serialize_with = "wire::event")]
+    pub event: Event,
+}
+
+/// What was typed for a session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct EnteredSession {
+    /// From when.
+    pub starts_at: String,
+    /// Until when.
+    pub ends_at: String,
+}
+
+/// A part of the page.
+pub(super) struct Section {
+    id: &'static str,
+    title: Text,
+    body: Markup,
+}
+
+/// Parts of the page in their order; `None` where there is nothing to say.
+const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 6] = [
+    terms::section,
+    assignments::section,
+    sessions::section,
+    prices::section,
+    inventory::section,
+    history::section,
+];
+
+impl LeaseView {
+    /// Where a form about it is sent.
+    fn action(&self, pattern: &str, cx: &Context) -> String {
+        path::lease_action(&cx.here, pattern, &self.tenant, self.terms.name.as_str())
+    }
+
+    fn part(&self, part: LeasePart, cx: &Context) -> String {
+        let (tenant, lease) = (self.tenant.clone(), self.terms.name.to_string());
+        cx.here.to(Route::Lease { tenant, lease, part }).href()
+    }
+}
+
+/// Renders the page.
+///
+/// # Errors
+/// [`askama::Error`] when a value cannot be formatted.
+pub fn render(view: &LeaseView, context: &Context) -> Result<String, askama::Error> {
+    let sections = SECTIONS.iter().filter_map(|section| section(view, context)).collect();
+    Ok(super::inert(&Page { cx: context, view, sections }.render()?))
+}
+
+#[derive(Template)]
+#[template(path = "lease.html", whitespace = "minimize")]
+struct Page<'a> {
+    cx: &'a Context,
+    view: &'a LeaseView,
+    sections: Vec<Section>,
+}
+
+impl Page<'_> {
+    fn title(&self) -> String {
+        phrase::lease_page_title(self.cx.language, &self.view.terms.name)
+    }
+
+    fn term(&self) -> String {
+        term(self.view.terms.starts_at, self.view.terms.ends_at, self.cx)
+    }
+
+    fn edit(&self) -> String {
+        self.view.part(LeasePart::Edit, self.cx)
+    }
+
+    fn assign(&self) -> String {
+        self.view.part(LeasePart::Assign, self.cx)
+    }
+
+    /// Hour records from its start on, up to its end or now.
+    fn hours(&self) -> String {
+        let zone = self.cx.zone;
+        let terms = &self.view.terms;
+        let last = terms.ends_at.map_or(self.cx.now, |end| end.plus_ms(-1).min(self.cx.now));
+        let start = terms.starts_at.min(last);
+        let (from, to) = (format::iso_date(start, zone), format::iso_date(last, zone));
+        let mut nodes = self.view.assignments.iter().map(|line| line.node.id.as_str());
+        // The file is of one node or of all that may be seen.
+        let first = nodes.next();
+        let only = first.filter(|first| nodes.all(|node| node == *first));
+        path::hours_csv(&from, &to, zone, only)
+    }
+
+    fn faults(&self) -> Markup {
+        super::lease_form::summary(&self.view.faults, self.cx)
+    }
+}
+
+/// Who wrote something.
+fn writer(by: Option<&str>, cx: &Context) -> String {
+    by.map_or_else(|| cx.t(Text::LeaseCommandLine).to_owned(), str::to_owned)
+}

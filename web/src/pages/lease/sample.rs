@@ -1,0 +1,165 @@
+//! A lease with something in each section.
+
+#![expect(clippy::unwrap_used, reason = "constants, which a snapshot test renders")]
+
+use std::collections::BTreeMap;
+
+use leasewatch_core::id::Slug;
+use leasewatch_core::lease::{
+    Billing, BillingUnit, Fee, FeeCycle, Label, LeaseKind, LeaseTerms, Minima, Price, PriceUnit,
+    ProfileRef, SessionSource, Share, ShareKind,
+};
+use leasewatch_core::money::Money;
+use leasewatch_core::segment::{Event, EventKind, Origin};
+use leasewatch_core::time::{DAY_MS, HOUR_MS, Zone};
+
+use super::super::lease_form::{FieldFault, LeaseMatter};
+use super::{
+    AssignmentLine, EnteredSession, InventoryLine, LeaseState, LeaseView, NodeName, Revision,
+    SessionLine,
+};
+use crate::pages::sample::NOW;
+
+fn slug(text: &str) -> Slug {
+    Slug::new(text).unwrap()
+}
+
+fn money(nanos: i128) -> Money {
+    Money { nanos, currency: "USD".parse().unwrap() }
+}
+
+/// Terms that say everything.
+pub(in crate::pages) fn terms() -> LeaseTerms {
+    let starts_at = NOW.plus_ms(-30 * DAY_MS);
+    let price = |days: i64, nanos| Price {
+        from: starts_at.plus_ms(days * DAY_MS),
+        amount: money(nanos),
+        unit: PriceUnit::GpuHour,
+    };
+    let label = |text: &str| Label::new(text).unwrap();
+    LeaseTerms {
+        name: slug("h100-train"),
+        provider: slug("acme"),
+        product: "8x H100 SXM5".to_owned(),
+        kind: LeaseKind::OnDemand,
+        share: Share { kind: ShareKind::Mig, ppm: 142_857 },
+        region: Some("eu-north-1".to_owned()),
+        instance: Some("i-0123456789".to_owned()),
+        machine: Some("b7-12".to_owned()),
+        order: Some("A-20260701".to_owned()),
+        gpu_model: "H100".to_owned(),
+        gpu_count: 8,
+        currency: money(0).currency,
+        tax_ppm: Some(130_000),
+        starts_at,
+        ends_at: None,
+        auto_release_at: Some(NOW.plus_ms(DAY_MS)),
+        prices: vec![price(0, 2_490_000_000), price(10, 2_290_000_000)],
+        fees: vec![Fee {
+            name: "disk".to_owned(),
+            amount: money(12_500_000_000),
+            cycle: FeeCycle::Month,
+        }],
+        billing: Billing { unit: BillingUnit::StartedHour, stop_ends_billing: true, month_day: 1 },
+        minima: Minima {
+            power_limit_mw: Some(700_000),
+            memory_mib: Some(81_559),
+            sm_clock_mhz: Some(1_980),
+            pcie_generation: Some(5),
+            pcie_width: Some(16),
+            nvlinks: Some(18),
+        },
+        profile: Some(ProfileRef { id: slug("acme-standard"), version: 2 }),
+        zone: Zone::UTC,
+        labels: BTreeMap::from([(label("team"), label("nlp"))]),
+    }
+}
+
+impl LeaseView {
+    /// A lease with something in each section, and a mistake in the form.
+    #[must_use]
+    pub fn sample() -> Self {
+        let terms = terms();
+        let node = NodeName {
+            id: "0f".repeat(16),
+            name: "gpu-node-1".to_owned(),
+            origin: Origin::Measured,
+        };
+        let line = |number: i32, gpu: u16| AssignmentLine {
+            number,
+            node: node.clone(),
+            gpu,
+            starts_at: terms.starts_at.plus_ms(if gpu == 1 { -DAY_MS } else { 0 }),
+            ends_at: (gpu == 2).then_some(NOW),
+            written_at: NOW.plus_ms(-DAY_MS),
+            written_by: (gpu > 0).then(|| "ada".to_owned()),
+            withdrawn_at: (gpu == 3).then_some(NOW),
+            reason: (gpu == 3).then(|| "wrong card".to_owned()),
+        };
+        let session = |number: i32, running: bool| SessionLine {
+            number,
+            starts_at: NOW.plus_ms(-i64::from(number) * DAY_MS),
+            ends_at: (!running).then(|| NOW.plus_ms(-i64::from(number) * DAY_MS + 9 * HOUR_MS)),
+            source: if running { SessionSource::Hand } else { SessionSource::Csv },
+        };
+        let revision = |number: u32| Revision {
+            revision: number,
+            written_at: NOW.plus_ms(-DAY_MS),
+            written_by: (number > 1).then(|| "ada".to_owned()),
+            reason: (number > 1).then(|| "see contract".to_owned()),
+            terms: terms.clone(),
+        };
+        let at = NOW.plus_ms(-2 * DAY_MS);
+        Self {
+            tenant: "default".to_owned(),
+            shows_tenant: true,
+            state: LeaseState::Running,
+            history: vec![revision(2), revision(1)],
+            assignments: (0..4).zip(0..4).map(|(number, gpu)| line(number, gpu)).collect(),
+            gpus_unassigned: 6,
+            sessions: vec![session(1, true), session(2, false)],
+            inventory: vec![InventoryLine {
+                node,
+                event: Event { at, gpu: None, kind: EventKind::DriverReloaded },
+            }],
+            may_change: true,
+            entered: EnteredSession { starts_at: "yesterday".to_owned(), ..Default::default() },
+            faults: vec![FieldFault::new("starts_at", LeaseMatter::Invalid)],
+            terms,
+        }
+    }
+
+    /// A lease that was just written down.
+    #[must_use]
+    pub fn new_sample() -> Self {
+        let sample = Self::sample();
+        let terms = LeaseTerms {
+            kind: LeaseKind::Reserved,
+            share: Share::WHOLE,
+            region: None,
+            instance: None,
+            machine: None,
+            order: None,
+            tax_ppm: None,
+            auto_release_at: None,
+            prices: Vec::new(),
+            fees: Vec::new(),
+            minima: Minima::default(),
+            profile: None,
+            labels: BTreeMap::new(),
+            ..sample.terms
+        };
+        Self {
+            shows_tenant: false,
+            terms,
+            assignments: Vec::new(),
+            gpus_unassigned: 8,
+            sessions: Vec::new(),
+            inventory: Vec::new(),
+            history: Vec::new(),
+            entered: EnteredSession::default(),
+            faults: Vec::new(),
+            ..sample
+        }
+    }
+}
