@@ -140,8 +140,7 @@ impl Measures {
         }
     }
 
-    /// Measured busy time, phantoms included; in percent x milliseconds. Less where time was down
-    /// and measured.
+    /// Effective time, in percent x milliseconds.
     #[must_use]
     pub fn useful_pct_ms(&self) -> i64 {
         self.parts.of(Part::Effective)

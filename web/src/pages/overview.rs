@@ -330,3 +330,16 @@ impl OverviewView {
         super::sample::empty_overview()
     }
 }
+
+impl Setup {
+    /// Commands of a server at its usual address.
+    pub(super) fn sample() -> Self {
+        Self {
+            agent_command: "leasewatch-agent run --server http://127.0.0.1:7443 --name my-node"
+                .to_owned(),
+            import_command: "leasewatch-server import nvidia-smi FILE --node my-node \
+                --server http://127.0.0.1:7443"
+                .to_owned(),
+        }
+    }
+}
