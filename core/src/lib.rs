@@ -28,4 +28,6 @@ pub mod money;
 
 pub mod lease;
 
+pub mod cost;
+pub mod provider_fact;
 pub mod sla;

@@ -16,6 +16,8 @@ mod leases;
 mod migrations;
 #[path = "store/nodes.rs"]
 mod nodes;
+#[path = "store/prices.rs"]
+mod prices;
 #[path = "store/refusals.rs"]
 mod refusals;
 #[path = "store/offboarding.rs"]

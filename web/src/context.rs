@@ -245,6 +245,10 @@ impl Context {
         self.here.to(Route::Tenants).href()
     }
 
+    pub(crate) fn costs(&self) -> String {
+        self.here.to(Route::Costs).href()
+    }
+
     pub(crate) fn sign_out(&self) -> &'static str {
         pattern::SIGN_OUT
     }

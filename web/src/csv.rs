@@ -26,6 +26,7 @@
 //! | `row_hash` | hash of the record's statement |
 //! | `parent_gpu_uuid`, `slices`, `slices_of` | of a MIG slice: its GPU and its share; else empty |
 
+mod costs;
 mod leases;
 mod audit;
 mod readings;
@@ -36,6 +37,7 @@ use leasewatch_core::id::clean_text;
 use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
 use leasewatch_core::sample::Metric;
 
+pub use costs::{CostRow, costs};
 pub use leases::leases;
 pub use audit::{audit, audit_header};
 pub use readings::readings;

@@ -5,9 +5,11 @@
 //! even; nothing here knows about HTML.
 
 mod measure;
+mod money;
 mod quantity;
 mod time;
 
 pub use measure::{Datum, Measure, Measured, Missing};
+pub use money::money;
 pub use quantity::{Quantity, div_half_even, group};
 pub use time::{Detail, clock, clock_second, day, iso_date, iso_local, local_date, moment, offset};

@@ -4,6 +4,7 @@
 
 pub mod account;
 pub mod audit;
+pub mod costs;
 pub mod enroll;
 pub mod error;
 mod export;

@@ -1,12 +1,14 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
+mod costs;
 mod escape;
 mod lease;
 pub mod pattern;
 mod query_error;
 mod range;
 
+pub use costs::{CostGroup, CostsState, month_text};
 pub use lease::{LeasePart, lease_action};
 pub use query_error::QueryError;
 pub use range::{Edge, Last, RANGE_MS_MAX, RANGE_MS_MIN, RangeError, RangeState};
@@ -53,6 +55,8 @@ pub enum Route {
     Tenants,
     /// Who did what.
     Audit,
+    /// Where the money goes.
+    Costs,
     /// Where join strings are made.
     Enroll,
     /// A join token of a tenant.
@@ -94,6 +98,8 @@ pub struct UrlState {
     pub week: Option<String>,
     /// The stretch that a GPU's page shows.
     pub range: RangeState,
+    /// What the page of costs shows.
+    pub costs: CostsState,
     /// True when the page does not refresh itself.
     pub paused: bool,
     /// What rows of a table are looked for by, if by anything.
@@ -142,6 +148,7 @@ impl UrlState {
                     state.action.as_ref().ok_or(QueryError::Action)?;
                 }
                 "from" | "to" | "last" => state.range.read(name, &value)?,
+                "month" | "group" | "what_if" => state.costs.read(name, &value)?,
                 "q" => state.find = Some(value.chars().take(FIND_CHARS).collect()),
                 "sort" => state.sort = Some(value.chars().take(FIND_CHARS).collect()),
                 "refresh" => {
@@ -163,6 +170,7 @@ impl UrlState {
         pairs.extend(self.zone.map(|zone| ("tz", zone.name().to_owned())));
         pairs.extend(self.week.clone().map(|week| ("week", week)));
         pairs.extend(self.range.pairs());
+        pairs.extend(self.costs.pairs());
         pairs.extend(self.paused.then(|| ("refresh", "off".to_owned())));
         pairs.extend(self.find.clone().map(|find| ("q", find)));
         pairs.extend(self.sort.clone().map(|sort| ("sort", sort)));
@@ -193,6 +201,7 @@ impl Address {
             Route::Users => pattern::USERS.to_owned(),
             Route::Tenants => pattern::TENANTS.to_owned(),
             Route::Audit => pattern::AUDIT.to_owned(),
+            Route::Costs => pattern::COSTS.to_owned(),
             Route::Enroll => pattern::ENROLL.to_owned(),
             Route::EnrollToken { tenant, token } => pattern::ENROLL_TOKEN
                 .replace("{tenant}", &encode(tenant))
@@ -211,6 +220,7 @@ impl Address {
     pub fn json(&self) -> Option<String> {
         let path = match &self.route {
             Route::Overview => pattern::OVERVIEW_JSON.to_owned(),
+            Route::Costs => pattern::COSTS_JSON.to_owned(),
             Route::Node(id) => pattern::NODE_JSON.replace("{node}", &encode(id)),
             Route::Gpu { node, slot } => of_gpu(pattern::GPU_JSON, node, *slot),
             Route::Tenants => pattern::TENANTS_JSON.to_owned(),
@@ -421,6 +431,7 @@ mod tests {
             zone: Zone::parse("America/Argentina/Buenos_Aires").ok(),
             week: Some("2026-07-27".to_owned()),
             range: RangeState::last(Last::Week),
+            costs: CostsState { what_if_pct: Some(70), ..CostsState::default() },
             paused: true,
             find: Some("h100 team=nlp".to_owned()),
             sort: Some("-price".to_owned()),

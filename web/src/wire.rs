@@ -1,6 +1,7 @@
 //! How core's values look in JSON: times as ISO 8601 UTC, names as their names.
 
 use leasewatch_core::metering::{GapCause, HourState};
+use leasewatch_core::money::Money;
 use leasewatch_core::sample::Metric;
 use leasewatch_core::segment::{Event, Origin};
 use leasewatch_core::time::{Period, Timestamp};
@@ -20,6 +21,11 @@ pub(crate) fn maybe_at<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     at.map(|at| at.to_string()).serialize(serializer)
+}
+
+/// `["2.49 USD"]`.
+pub(crate) fn amounts<S: Serializer>(list: &[Money], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(list.iter().map(Money::to_string))
 }
 
 pub(crate) fn period<S: Serializer>(period: &Period, serializer: S) -> Result<S::Ok, S::Error> {

@@ -19,6 +19,7 @@ mod weight;
 use leasewatch_web::account::Account;
 use leasewatch_web::pages::account::{self, AccountView};
 use leasewatch_web::pages::audit::{self, AuditView};
+use leasewatch_web::pages::costs::{self, CostsView};
 use leasewatch_web::pages::enroll::{self, EnrollTokenView, EnrollView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
@@ -63,6 +64,7 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
     let run = |view: ImportRunView| {
         import_run::render(&view, &context(language, Route::ImportRun(view.id.clone()))).unwrap()
     };
+    let costs = |view| costs::render(view, &context(language, Route::Costs)).unwrap();
     let gpu = |view: GpuView| gpu::render(&view, &gpu_context(language, &view)).unwrap();
     let mut all = entrance(language);
     all.extend(rentals(language));
@@ -88,6 +90,8 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
         ),
         ("enroll_token", enroll_token(language, &EnrollTokenView::sample())),
         ("enroll_waiting", enroll_token(language, &EnrollTokenView::waiting_sample())),
+        ("costs", costs(&CostsView::sample())),
+        ("costs_empty", costs(&CostsView::empty_sample())),
         ("error", error::render(&ErrorView::sample(), &error_context).unwrap()),
         ("bad_request", error::render(&bad, &error_context).unwrap()),
     ]);

@@ -2,6 +2,7 @@
 
 pub(super) mod account;
 pub(super) mod audit;
+pub(super) mod costs;
 pub(super) mod enroll;
 pub(super) mod gpu;
 pub(super) mod gpus;

@@ -1,6 +1,7 @@
 //! The overview: is anything wrong, and what is the fleet doing?
 
 use askama::Template;
+use leasewatch_core::money::Money;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use serde::Serialize;
 
@@ -8,7 +9,7 @@ use super::export::Export;
 use super::{GpuRow, NodeName, NodeStatus};
 use crate::chart::{self, Cell, Strip, time_scale};
 use crate::context::{Context, Formula, SUGGESTED_ZONES};
-use crate::format::{Datum, Measured, Quantity};
+use crate::format::{self, Datum, Measured, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
 use crate::markup::Markup;
@@ -25,6 +26,9 @@ pub struct OverviewView {
     pub attention: Vec<Attention>,
     /// Tenants with their nodes; a single one is not named on the page.
     pub tenants: Vec<TenantLane>,
+    /// What an hour of every lease costs now, in each currency; empty without a priced lease.
+    #[serde(serialize_with = "wire::amounts")]
+    pub running: Vec<Money>,
     /// Commands for the empty state.
     pub setup: Setup,
 }
@@ -208,6 +212,10 @@ impl Page<'_> {
         self.view.totals.figures(self.cx.language)
     }
 
+    fn money(&self, amount: &Money) -> String {
+        format::money(*amount)
+    }
+
     fn scale(&self) -> Markup {
         time_scale(self.period, self.cx.zone)
     }
@@ -320,5 +328,18 @@ impl OverviewView {
     #[must_use]
     pub fn empty_sample() -> Self {
         super::sample::empty_overview()
+    }
+}
+
+impl Setup {
+    /// Commands of a server at its usual address.
+    pub(super) fn sample() -> Self {
+        Self {
+            agent_command: "leasewatch-agent run --server http://127.0.0.1:7443 --name my-node"
+                .to_owned(),
+            import_command: "leasewatch-server import nvidia-smi FILE --node my-node \
+                --server http://127.0.0.1:7443"
+                .to_owned(),
+        }
     }
 }

@@ -200,7 +200,8 @@ pub(super) fn overview() -> OverviewView {
     ];
     let totals = totals(&providers);
     let tenants = vec![TenantLane { tenant: "default".to_owned(), providers }];
-    OverviewView { totals, attention, tenants, setup: setup() }
+    let running = "18.40 USD".parse().into_iter().collect();
+    OverviewView { totals, attention, tenants, running, setup: Setup::sample() }
 }
 
 fn totals(providers: &[ProviderLane]) -> FleetTotals {
@@ -242,16 +243,6 @@ fn attention(train: &NodeLane, rough: &NodeLane) -> Vec<Attention> {
     ]
 }
 
-fn setup() -> Setup {
-    Setup {
-        agent_command: "leasewatch-agent run --server http://127.0.0.1:7443 --name my-node"
-            .to_owned(),
-        import_command: "leasewatch-server import nvidia-smi FILE --node my-node \
-            --server http://127.0.0.1:7443"
-            .to_owned(),
-    }
-}
-
 pub(super) fn empty_overview() -> OverviewView {
     let totals = FleetTotals {
         gpus_live: 0,
@@ -262,7 +253,8 @@ pub(super) fn empty_overview() -> OverviewView {
         power_now_mw: Datum::NO_DATA,
         day: Measured::default(),
     };
-    OverviewView { totals, attention: Vec::new(), tenants: Vec::new(), setup: setup() }
+    let (attention, tenants, running) = (Vec::new(), Vec::new(), Vec::new());
+    OverviewView { totals, attention, tenants, running, setup: Setup::sample() }
 }
 
 pub(super) fn node() -> NodeView {

@@ -64,6 +64,12 @@ pub const AUDIT: &str = "/settings/audit";
 pub const AUDIT_JSON: &str = "/settings/audit.json";
 /// The same as CSV, whole.
 pub const AUDIT_CSV: &str = "/settings/audit.csv";
+/// Where the money goes; query `month`, `group`, `what_if`.
+pub const COSTS: &str = "/costs";
+/// The page's view struct.
+pub const COSTS_JSON: &str = "/costs.json";
+/// The same by lease and day as CSV.
+pub const COSTS_CSV: &str = "/costs.csv";
 /// Where join strings are made.
 pub const ENROLL: &str = "/enroll";
 /// Who joined with a token; `{tenant}` is a public name, `{token}` a number.

@@ -15,6 +15,12 @@ pub enum QueryError {
     To,
     /// `last` is not one of [`Last::ALL`].
     Last,
+    /// `month` is no month.
+    Month,
+    /// `group` is no group of costs.
+    Group,
+    /// `what_if` is not 1 to 100.
+    WhatIf,
     /// `refresh` is not `on` or `off`.
     Refresh,
     /// `action` is no name.
@@ -32,6 +38,9 @@ impl QueryError {
             Self::From => "from",
             Self::To => "to",
             Self::Last => "last",
+            Self::Month => "month",
+            Self::Group => "group",
+            Self::WhatIf => "what_if",
             Self::Refresh => "refresh",
             Self::Action => "action",
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
+use leasewatch_core::cost::Amounts;
 use leasewatch_core::segment::EventKind;
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp};
 use leasewatch_web::format::{Datum, Measured};
@@ -15,6 +16,7 @@ use leasewatch_web::pages::overview::{
 };
 use leasewatch_web::path::Route;
 
+use super::costs;
 use super::gpus::{self, GpuHours, NodeNow};
 use crate::http::Http;
 use crate::http::asking::Asker;
@@ -69,8 +71,10 @@ pub(in crate::http) async fn view(
     let mut lanes = Lanes::new();
     let mut attention = Vec::new();
     let mut fleet = Sums::default();
+    let mut running = Amounts::default();
     for scope in asker.scopes() {
         let mut tx = http.db.begin(scope).await?;
+        costs::running(&mut tx, now, &mut running).await?;
         for row in node::list(&mut tx).await? {
             let node = NodeNow::of(http, row);
             let day = gpus::strip_hours(now);
@@ -99,6 +103,7 @@ pub(in crate::http) async fn view(
         tenants: tenants
             .map(|(tenant, p)| TenantLane { tenant, providers: providers(p) })
             .collect(),
+        running: running.iter().collect(),
         setup: setup(http),
     })
 }
