@@ -522,7 +522,7 @@ impl Rented {
 
 #[tokio::test]
 async fn law_s_holds_in_what_is_stored_of_random_histories() {
-    let rented = Rented::new(49, 3, "").await;
+    let rented = Rented::new(49, 31, "").await;
     rented.rig.clock.set(Hour(HOUR.0 + 54).start().plus_ms(60_000));
     for slot in [0, 1] {
         let from = Hour(HOUR.0 - 18).start();
