@@ -23,15 +23,20 @@ use std::fmt;
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::lease::written::{AssignmentEntry, NodeLabelsEntry, SessionEntry};
+use leasewatch_core::time::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::store::audit::{self, Action, Who};
 use crate::store::lease::{self as leases, LeaseRow, Written};
 use crate::store::node::{self, NodeRow};
 use crate::store::{StoreError, TenantKey, Tx};
 
 pub use document::{Document, Refusal};
 pub use export::export;
+
+/// Changes that an entry of the audit log names.
+const DETAILS_MAX: usize = 40;
 
 /// What a file can hold.
 #[derive(Debug, Default, Deserialize)]
@@ -105,6 +110,33 @@ pub enum Verb {
     Withdraw,
     /// It is there as the file has it.
     Keep,
+}
+
+/// Leaves an entry of a run that changed something, in its transaction: one for all of it, since a
+/// file is one act.
+async fn note(
+    tx: &mut Tx,
+    tenant: TenantKey,
+    (at, who): (Timestamp, &Who),
+    changes: &[Change],
+) -> Result<(), StoreError> {
+    let changed = changes.iter().filter(|change| change.verb != Verb::Keep);
+    let changed: Vec<String> = changed.map(ToString::to_string).collect();
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let object = format!("{} changes from files or a table", changed.len());
+    let names: Vec<String> = (1..=DETAILS_MAX).map(|number| number.to_string()).collect();
+    let detail: Vec<(&str, String)> = names.iter().map(String::as_str).zip(changed).collect();
+    let entry = audit::Entry {
+        at,
+        tenant: Some(tenant),
+        who,
+        action: Action::LeaseChanged,
+        object: &object,
+        detail: &detail,
+    };
+    audit::write(tx, entry).await
 }
 
 impl fmt::Display for Change {

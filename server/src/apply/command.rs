@@ -10,11 +10,12 @@ use leasewatch_core::id::Slug;
 use leasewatch_core::time::{Timestamp, Zone};
 
 use super::table::{self, Mapping, TableKind};
-use super::{Change, Document, Run, Verb, export};
+use super::{Change, Document, Run, Verb, export, note};
 use crate::clock::Clock;
 use crate::config::{Database, ServeFlags, ServeOptions};
 use crate::embedded_postgres::EmbeddedPostgres;
 use crate::serve::{DATABASE, LOGIN, open_database};
+use crate::store::audit::Who;
 use crate::store::lease::{self, LeaseRow, Written};
 use crate::store::{Db, Scope, TenantKey, tenant};
 
@@ -112,6 +113,7 @@ pub async fn apply(asked: Apply) -> anyhow::Result<()> {
         if asked.dry_run {
             tx.rollback().await?
         } else {
+            note(&mut tx, tenant, (now, &Who::command()), &changes).await?;
             tx.commit().await?
         }
         print!("{}", report(&changes, asked.dry_run));
@@ -222,7 +224,8 @@ async fn import(asked: ImportTable, kind: TableKind) -> anyhow::Result<()> {
             table::read(&bytes, &mapping).map_err(|error| anyhow::anyhow!("{name}: {error}"))?;
         let keep =
             if asked.dry_run { table::Keep::Nothing } else { table::Keep::of(asked.partial) };
-        let outcome = table::store(&db, tenant, rows, (written, keep)).await?;
+        let who = Who::command();
+        let outcome = table::store(&db, tenant, rows, (written, keep, &who)).await?;
         for refused in &outcome.refused {
             eprintln!("{name}:{}: {}", refused.line, refused.said());
         }

@@ -13,6 +13,7 @@ use leasewatch_core::lease::{LeaseTerms, SessionSource};
 
 use super::entered::{self, Entered};
 use super::{Change, Fault, Run, Verb, Wrong, lease, session};
+use crate::store::audit::Who;
 use crate::store::lease::{self as leases, Written};
 use crate::store::{Db, Scope, StoreError, TenantKey};
 
@@ -208,7 +209,7 @@ pub async fn store(
     db: &Db,
     tenant: TenantKey,
     rows: Vec<TableRow>,
-    (written, keep): (Written<'_>, Keep),
+    (written, keep, who): (Written<'_>, Keep, &Who),
 ) -> Result<Outcome, StoreError> {
     let mut refused = Vec::new();
     let mut entries = Vec::new();
@@ -243,6 +244,7 @@ pub async fn store(
             Keep::Right => true,
         };
         if is_stored {
+            super::note(&mut tx, tenant, (written.at, who), &changes).await?;
             tx.commit().await?
         } else {
             tx.rollback().await?

@@ -345,7 +345,7 @@ async fn a_table_is_stored_whole_unless_the_right_rows_are_asked_for() {
     let store = async |text: &str, kind, keep| {
         let mapping = Mapping::parse(kind, &[], Zone::UTC).unwrap();
         let rows = table::read(text.as_bytes(), &mapping).unwrap();
-        table::store(&test.db, tenant, rows, (WRITTEN, keep)).await.unwrap()
+        table::store(&test.db, tenant, rows, (WRITTEN, keep, &Who::command())).await.unwrap()
     };
     let names = async || {
         let mut admin = connect(&test.admin_url).await;

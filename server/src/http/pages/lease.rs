@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use leasewatch_core::id::Slug;
 use leasewatch_core::lease::{BillingSession, SessionSource};
-use leasewatch_core::time::Period;
+use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::NodeName;
 use leasewatch_web::pages::lease::{
@@ -23,11 +23,12 @@ use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
 use crate::store::assignment::{AssignmentKey, AssignmentRow};
+use crate::store::audit::{self, Action};
 use crate::store::billing_session::BillingSessionKey;
 use crate::store::lease::{self, LeaseRow, Written, period};
 use crate::store::node::NodeRow;
 use crate::store::user::Role;
-use crate::store::{NodeKey, Scope, Tx, assignment, billing_session, event, node};
+use crate::store::{NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, event, node};
 
 /// Changes of hardware on the page.
 const EVENTS: usize = 100;
@@ -75,6 +76,32 @@ pub(in crate::http) fn written<'a>(
 ) -> Written<'a> {
     let by = asker.row().map(|user| user.name.as_str());
     Written { at: context.now, by, reason: Some(reason).filter(|reason| !reason.is_empty()) }
+}
+
+/// Leaves an entry of what was done to a lease, or to a node's labels, in the transaction that did
+/// it.
+pub(in crate::http) async fn note(
+    tx: &mut Tx,
+    (tenant, object): (TenantKey, &str),
+    (asker, at): (&Asker, Timestamp),
+    what: &str,
+) -> Result<(), StoreError> {
+    let (who, detail) = (asker.who(), [("what", what.to_owned())]);
+    let entry = audit::Entry {
+        at,
+        tenant: Some(tenant),
+        who: &who,
+        action: Action::LeaseChanged,
+        object,
+        detail: &detail,
+    };
+    audit::write(tx, entry).await
+}
+
+/// The same of the lease that is open.
+async fn note_of(at: &mut At, asker: &Asker, context: &Context, what: &str) -> Result<(), Fault> {
+    let (tenant, name) = (at.row.key.tenant, at.row.terms.name.clone());
+    Ok(note(&mut at.tx, (tenant, name.as_str()), (asker, context.now), what).await?)
 }
 
 pub(in crate::http) async fn html(
@@ -251,6 +278,8 @@ pub(in crate::http) async fn assignment(
             }
             _ => return Err(Fault::BadRequest("action".to_owned())),
         }
+        let what = format!("assignment: {}", fields.get("action"));
+        note_of(&mut at, &asker, &context, &what).await?;
         at.tx.commit().await?;
         Ok(Redirect::to(&context.here.href()).into_response())
     };
@@ -296,6 +325,8 @@ pub(in crate::http) async fn session(
                 _ => return Err(Fault::BadRequest("action".to_owned())),
             }
         }
+        let what = format!("billing session: {}", fields.get("action"));
+        note_of(&mut at, &asker, &context, &what).await?;
         at.tx.commit().await?;
         Ok(Redirect::to(&context.here.href()).into_response())
     };

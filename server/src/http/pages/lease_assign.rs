@@ -11,7 +11,7 @@ use leasewatch_web::pages::lease_assign::{FreeGpu, FreeNode, LeaseAssignView, re
 use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::LeasePart;
 
-use super::lease::{At, Names, at, route, written};
+use super::lease::{At, Names, at, note, route, written};
 use super::lease_form::{overlap_matter, time_text};
 use super::leases::gpus;
 use crate::apply::entered::moment;
@@ -70,6 +70,9 @@ pub(in crate::http) async fn send(
         let written = written(&asker, &context, "");
         let faults = put(&mut here, (&entered, &chosen), (&context, written)).await?;
         if faults.is_empty() {
+            let of = (here.row.key.tenant, here.row.terms.name.clone());
+            let what = format!("{} GPUs assigned", chosen.len());
+            note(&mut here.tx, (of.0, of.1.as_str()), (&asker, context.now), &what).await?;
             here.tx.commit().await?;
             let page = context.here.to(route(&names, LeasePart::Page)).href();
             return Ok(Redirect::to(&page).into_response());

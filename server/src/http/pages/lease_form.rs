@@ -13,7 +13,7 @@ use leasewatch_web::pages::lease_form::{
 };
 use leasewatch_web::path::{LeasePart, Route};
 
-use super::lease::{Names, at, route, written};
+use super::lease::{Names, at, note, route, written};
 use crate::apply::Wrong;
 use crate::apply::entered::{Entered, moment, of_terms, terms, terms_over};
 use crate::http::Http;
@@ -83,6 +83,8 @@ pub(in crate::http) async fn create(
                 let written = written(&asker, &context, "");
                 match lease::create(&mut tx, key, &terms, written).await? {
                     Ok(_) => {
+                        let of = (key, terms.name.as_str());
+                        note(&mut tx, of, (&asker, context.now), "written down").await?;
                         tx.commit().await?;
                         return Ok(done(&context, &tenant, &terms));
                     }
@@ -148,6 +150,8 @@ pub(in crate::http) async fn revise(
                 let written = written(&asker, &context, reason);
                 match lease::revise(&mut at.tx, &at.row, &terms, written).await? {
                     Ok(_) => {
+                        let of = (at.row.key.tenant, terms.name.as_str());
+                        note(&mut at.tx, of, (&asker, context.now), "terms").await?;
                         at.tx.commit().await?;
                         return Ok(done(&context, &names.0.0, &terms));
                     }

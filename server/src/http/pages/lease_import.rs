@@ -90,7 +90,7 @@ async fn take(
     };
     let written = written(asker, context, "");
     let keep = Keep::of(entered.partial);
-    let outcome = table::store(&http.db, tenant, rows, (written, keep)).await?;
+    let outcome = table::store(&http.db, tenant, rows, (written, keep, &asker.who())).await?;
     let refused = outcome.refused.iter().take(REFUSED_MAX);
     Ok(TableOutcome::Read {
         rows: i64::try_from(outcome.changes.len()).unwrap_or(i64::MAX),

@@ -9,6 +9,7 @@ use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::pages::node_labels::{NodeLabelsView, render};
 use leasewatch_web::path::Route;
 
+use super::lease::note;
 use crate::apply::entered::labels;
 use crate::http::Http;
 use crate::http::asking::Asker;
@@ -74,6 +75,8 @@ pub(in crate::http) async fn send(
         match labels(typed) {
             Ok(labels) if labels.len() <= LABELS_MAX => {
                 node_label::set(&mut tx, row.key, &labels).await?;
+                let of = (row.key.tenant, row.name.as_str());
+                note(&mut tx, of, (&asker, context.now), "labels of the node").await?;
                 tx.commit().await?;
                 let page = context.here.to(Route::Node(id.clone())).href();
                 Ok::<_, Fault>(Redirect::to(&page).into_response())

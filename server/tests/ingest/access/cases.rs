@@ -59,6 +59,13 @@ const fn post(pattern: &'static str, need: Need, ids: Ids, trace: Trace) -> Case
 const UPLOAD: &str = "--lw\r\nContent-Disposition: form-data; name=\"node\"\r\n\r\nold\r\n\
     --lw\r\nContent-Disposition: form-data; name=\"tenant\"\r\n\r\n{tenant}\r\n\
     --lw\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\nx\r\n--lw--\r\n";
+const LEASES: &str = "--lw\r\nContent-Disposition: form-data; name=\"tenant\"\r\n\r\n{tenant}\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"kind\"\r\n\r\nleases\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"timezone\"\r\n\r\nUTC\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n\
+    name,provider,gpu,count,start,currency\nmade-in-test,default,H100,8,2026-08-01,USD\n\r\n--lw--\r\n";
+const NEW_LEASE: &str = "tenant={tenant}&name=made-in-test&provider=default&gpu_model=H100&gpu_count=8&starts_at=2026-08-01&currency=USD";
+const TERMS: &str = "name={lease}&provider=default&gpu_model=H200&gpu_count=8&starts_at=2026-08-01&currency=USD";
 const HOURS: &str = "from=2026-01-01&to=2026-01-02&node={node}";
 const JOIN: &str = "tenant={tenant}&provider=default&nodes=1&valid=15m";
 const TOKEN: &str = "tenant={tenant}&token={token}";
@@ -104,6 +111,26 @@ pub(super) const CASES: &[Case] = &[
     get("/settings/audit", Admin, Nobodys("")),
     get("/settings/audit.json", Admin, Nobodys("")),
     get("/settings/audit.csv", Admin, Nobodys("")),
+    get("/costs", Viewer, Nobodys("")),
+    get("/costs.json", Viewer, Nobodys("")),
+    get("/costs.csv", Viewer, Nobodys("")),
+    get("/leases", Viewer, Nobodys("")),
+    get("/leases.json", Viewer, Nobodys("")),
+    get("/leases.csv", Viewer, Nobodys("")),
+    get("/leases/new", Admin, Nobodys("")),
+    post("/leases/new", Admin, OfTenant(NEW_LEASE), Wrote("lease_changed")),
+    get("/leases/import", Admin, Nobodys("")),
+    post("/leases/import", Admin, OfTenant(LEASES), Wrote("lease_changed")),
+    get("/leases/{tenant}/{lease}", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/lease.json", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/edit", Admin, OfTenant("")),
+    post("/leases/{tenant}/{lease}/edit", Admin, OfTenant(TERMS), Wrote("lease_changed")),
+    get("/leases/{tenant}/{lease}/assign", Admin, OfTenant("")),
+    post("/leases/{tenant}/{lease}/assign", Admin, OfTenant("starts_at=&ends_at=&gpu={node}:0"), Wrote("lease_changed")),
+    post("/leases/{tenant}/{lease}/assignment", Admin, OfTenant("number={assignment}&action=withdraw"), Wrote("lease_changed")),
+    post("/leases/{tenant}/{lease}/session", Admin, OfTenant("number={billed}&action=withdraw"), Wrote("lease_changed")),
+    get("/nodes/{node}/labels", Admin, OfTenant("")),
+    post("/nodes/{node}/labels", Admin, OfTenant("labels=team%3Dx"), Wrote("lease_changed")),
     get("/enroll", Admin, Nobodys("")),
     post("/enroll", Admin, OfTenant(JOIN), Wrote("join_token_made")),
     get("/enroll/{tenant}/{token}", Admin, OfTenant("")),

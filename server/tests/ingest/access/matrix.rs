@@ -124,7 +124,8 @@ const MARK: &str = "foreign-";
 const WITH_BOTH: [&str; 4] = ["admin-who-sees-theirs", "admin", "operator", "operator-token"];
 /// Ids of tenants' rows, of which one at a time is another tenant's. A route that names a row of a
 /// new kind adds it here and in [`World::rows`].
-const TENANT_IDS: [&str; 4] = ["{node}", "{import}", "{tenant}", "{token}"];
+const TENANT_IDS: [&str; 7] =
+    ["{node}", "{import}", "{tenant}", "{token}", "{lease}", "{assignment}", "{billed}"];
 
 impl World {
     async fn new() -> Self {
@@ -140,6 +141,9 @@ impl World {
             ("{import}", "0".repeat(16)),
             ("{tenant}", "tenant-of-nobody".to_owned()),
             ("{token}", "999999".to_owned()),
+            ("{lease}", "lease-of-nobody".to_owned()),
+            ("{assignment}", "999999".to_owned()),
+            ("{billed}", "999999".to_owned()),
             ("{session}", "999999".to_owned()),
             ("{api_token}", "999999".to_owned()),
         ];
@@ -166,6 +170,26 @@ impl World {
                 select tenant_id, '\\x{token}', 'single', 1, 1, 0, '{word}-maker', 4102444800000 {of_node}"
         ))
         .await;
+        // Its lease covers another slot than the one that forms assign.
+        let lease = format!("{word}-lease");
+        site.administer(&format!(
+            r#"insert into lease (tenant_id, name, provider_id, created_at)
+                select tenant_id, '{lease}', provider_id, 0 {of_node};
+            insert into lease_terms (tenant_id, lease_id, revision, starts_at, terms, written_at)
+                select tenant_id, lease_id, 1, 1785542400000, '{{"version": 1, "name": "{lease}",
+                    "provider": "default", "gpu_model": "H100", "gpu_count": 8, "currency": "USD",
+                    "starts_at": "2026-08-01T00:00:00Z"}}', 0 from lease where name = '{lease}';
+            insert into assignment (tenant_id, lease_id, node_id, slot_no, starts_at, written_at)
+                select n.tenant_id, lease_id, n.node_id, 5, 1785542400000, 0
+                from lease l join node n on n.tenant_id = l.tenant_id
+                where l.name = '{lease}' and n.public_id = '\x{node}';
+            insert into billing_session (tenant_id, lease_id, starts_at, source, written_at)
+                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}'"#
+        ))
+        .await;
+        let of_lease = format!("join lease using (tenant_id, lease_id) where name = '{lease}'");
+        let assignment = format!("select assignment_id::bigint from assignment {of_lease}");
+        let billed = format!("select session_id::bigint from billing_session {of_lease}");
         let token = format!(
             "select max(token_id)::bigint from join_token where created_by = '{word}-maker'"
         );
@@ -174,6 +198,9 @@ impl World {
             ("{import}", site.upload(tenant).await),
             ("{tenant}", tenant.to_owned()),
             ("{token}", site.count(&token).await.to_string()),
+            ("{lease}", lease),
+            ("{assignment}", site.count(&assignment).await.to_string()),
+            ("{billed}", site.count(&billed).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),
             ("{api_token}", String::new()),
@@ -231,7 +258,14 @@ impl World {
 
     /// Takes back what can be done only once.
     async fn mend(&self) {
-        let mend = "update join_token set revoked_at = null; update node_key set revoked_at = null";
+        let mend = "update join_token set revoked_at = null; update node_key set revoked_at = null;
+            delete from assignment where slot_no = 0;
+            update assignment set ends_at = null, withdrawn_at = null, reason = null;
+            update billing_session set ends_at = null, withdrawn_at = null;
+            delete from judge_work where lease_id in (select lease_id from lease where name = 'made-in-test');
+            delete from lease_terms where revision > 1
+                or lease_id in (select lease_id from lease where name = 'made-in-test');
+            delete from lease where name = 'made-in-test'";
         self.site.administer(mend).await;
         self.site.drain();
     }
@@ -340,7 +374,7 @@ impl Answer {
     /// The same answer with these ids in place of those.
     fn body_as_if(&self, case: &Case, said: &Filled, meant: &Filled) -> String {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
-        let words = TENANT_IDS.iter().filter(|name| **name != "{token}");
+        let words = TENANT_IDS.iter().filter(|name| !["{token}", "{assignment}", "{billed}"].contains(*name));
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }
