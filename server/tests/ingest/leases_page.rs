@@ -100,42 +100,46 @@ async fn a_lease_is_written_down_corrected_and_assigned_by_forms() {
         (2, &"read again".into())
     );
 
-    // Assigned, one GPU; the other stays unassigned and is named.
-    let (_, page) = site.get(&admin, &format!("{lease}/assign?lang=en")).await;
+    assigned_once(&site, &admin, lease).await;
+}
+
+/// One GPU of two; the other stays unassigned and is named.
+async fn assigned_once(site: &Site, admin: &Ask, lease: &str) {
+    let (_, page) = site.get(admin, &format!("{lease}/assign?lang=en")).await;
     assert!(
         page.contains(&format!("value=\"{NODE}:0\""))
             && page.contains(&format!("value=\"{NODE}:1\""))
     );
-    let none = site.post(&admin, &format!("{lease}/assign?lang=en"), "starts_at=&ends_at=").await;
+    let none = site.post(admin, &format!("{lease}/assign?lang=en"), "starts_at=&ends_at=").await;
     assert!(none.0 == 422 && none.2.contains("Choose at least one GPU"));
     let chosen = format!("starts_at=&ends_at=&gpu={NODE}%3A1");
-    assert_eq!(site.post(&admin, &format!("{lease}/assign"), &chosen).await.0, 303);
-    let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
+    assert_eq!(site.post(admin, &format!("{lease}/assign"), &chosen).await.0, 303);
+    let (_, page) = site.get(admin, &format!("{lease}?lang=en")).await;
     assert!(page.contains("Not assigned: 1 of 2 contracted GPUs"), "{page}");
-    let (_, page) = site.get(&admin, &format!("{lease}/assign?lang=en")).await;
+    let (_, page) = site.get(admin, &format!("{lease}/assign?lang=en")).await;
     assert!(!page.contains(&format!("value=\"{NODE}:1\"")), "it is free no more");
 
     // Another lease wants it too, and is told who has it.
     let mut second = LEAST;
     second[0].1 = "h100-b";
-    assert_eq!(site.post(&admin, "/leases/new", &form(&second)).await.0, 303);
+    assert_eq!(site.post(admin, "/leases/new", &form(&second)).await.0, 303);
     let both = format!("starts_at=&ends_at=&gpu={NODE}%3A0&gpu={NODE}%3A1");
-    let refused = site.post(&admin, "/leases/default/h100-b/assign?lang=en", &both).await;
+    let refused = site.post(admin, "/leases/default/h100-b/assign?lang=en", &both).await;
     assert!(
         refused.0 == 422 && refused.2.contains("GPU 1 of node-a is covered by the rental h100-a"),
         "{}",
         refused.2
     );
-    let view = json(&site, &admin, "/leases/default/h100-b/lease.json").await;
+    let view = json(site, admin, "/leases/default/h100-b/lease.json").await;
     assert_eq!(view["assignments"], serde_json::json!([]), "neither of the two");
 
-    let view = json(&site, &admin, &format!("{lease}/lease.json")).await;
+    let view = json(site, admin, &format!("{lease}/lease.json")).await;
     let number = view["assignments"][0]["number"].to_string();
     let withdraw =
         form(&[("number", &number), ("action", "withdraw"), ("reason", "the wrong one")]);
-    assert_eq!(site.post(&admin, &format!("{lease}/assignment"), &withdraw).await.0, 303);
-    assert_eq!(site.post(&admin, &format!("{lease}/assignment"), &withdraw).await.0, 404);
-    let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
+    assert_eq!(site.post(admin, &format!("{lease}/assignment"), &withdraw).await.0, 303);
+    assert_eq!(site.post(admin, &format!("{lease}/assignment"), &withdraw).await.0, 404);
+    let (_, page) = site.get(admin, &format!("{lease}?lang=en")).await;
     assert!(page.contains("withdrawn: the wrong one"));
     assert_eq!(site.count("select count(*) from judge_work where reason = 'assignment'").await, 1);
 }
