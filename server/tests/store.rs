@@ -16,12 +16,12 @@ mod leases;
 mod migrations;
 #[path = "store/nodes.rs"]
 mod nodes;
+#[path = "store/offboarding.rs"]
+mod offboarding;
 #[path = "store/prices.rs"]
 mod prices;
 #[path = "store/refusals.rs"]
 mod refusals;
-#[path = "store/offboarding.rs"]
-mod offboarding;
 #[path = "store/schema.rs"]
 mod schema;
 #[path = "store/segments.rs"]

@@ -26,9 +26,9 @@
 //! | `row_hash` | hash of the record's statement |
 //! | `parent_gpu_uuid`, `slices`, `slices_of` | of a MIG slice: its GPU and its share; else empty |
 
+mod audit;
 mod costs;
 mod leases;
-mod audit;
 mod readings;
 
 use std::fmt::{Display, Write as _};
@@ -37,9 +37,9 @@ use leasewatch_core::id::clean_text;
 use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
 use leasewatch_core::sample::Metric;
 
+pub use audit::{audit, audit_header};
 pub use costs::{CostRow, costs};
 pub use leases::leases;
-pub use audit::{audit, audit_header};
 pub use readings::readings;
 
 /// The byte order mark, to be sent before [`header`] when a spreadsheet needs it.

@@ -12,6 +12,7 @@ use leasewatch_core::time::{HOUR_MS, Timestamp, Zone};
 use leasewatch_server::apply::table::{self, Keep, Mapping, TableKind};
 use leasewatch_server::apply::{Document, Run, Verb, export};
 use leasewatch_server::store::assignment::{self, NewAssignment};
+use leasewatch_server::store::audit::Who;
 use leasewatch_server::store::lease::{self, LeaseRow, NotWritten, Written};
 use leasewatch_server::store::node::NodeRow;
 use leasewatch_server::store::{

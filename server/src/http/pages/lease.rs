@@ -28,7 +28,9 @@ use crate::store::billing_session::BillingSessionKey;
 use crate::store::lease::{self, LeaseRow, Written, period};
 use crate::store::node::NodeRow;
 use crate::store::user::Role;
-use crate::store::{NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, event, node};
+use crate::store::{
+    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, event, node,
+};
 
 /// Changes of hardware on the page.
 const EVENTS: usize = 100;

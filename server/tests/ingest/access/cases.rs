@@ -65,7 +65,8 @@ const LEASES: &str = "--lw\r\nContent-Disposition: form-data; name=\"tenant\"\r\
     --lw\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n\
     name,provider,gpu,count,start,currency\nmade-in-test,default,H100,8,2026-08-01,USD\n\r\n--lw--\r\n";
 const NEW_LEASE: &str = "tenant={tenant}&name=made-in-test&provider=default&gpu_model=H100&gpu_count=8&starts_at=2026-08-01&currency=USD";
-const TERMS: &str = "name={lease}&provider=default&gpu_model=H200&gpu_count=8&starts_at=2026-08-01&currency=USD";
+const TERMS: &str =
+    "name={lease}&provider=default&gpu_model=H200&gpu_count=8&starts_at=2026-08-01&currency=USD";
 const HOURS: &str = "from=2026-01-01&to=2026-01-02&node={node}";
 const JOIN: &str = "tenant={tenant}&provider=default&nodes=1&valid=15m";
 const TOKEN: &str = "tenant={tenant}&token={token}";
