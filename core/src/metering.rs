@@ -38,6 +38,8 @@ mod sum;
 mod track;
 
 #[cfg(test)]
+mod fixture;
+#[cfg(test)]
 mod laws;
 
 use crate::evidence::chain::Head;

@@ -16,6 +16,7 @@ mod laws;
 mod local_time;
 pub mod log;
 mod other_tool;
+pub mod progress_line;
 pub mod recorder;
 mod said;
 pub mod smi;

@@ -3,7 +3,6 @@
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use leasewatch_core::id::{GpuUuid, Slug};
@@ -18,9 +17,10 @@ use leasewatch_server::embedded_postgres::{PostgresArguments, become_postgres, d
 use leasewatch_server::enrollment::command::{self, JoinTokenCommand, NodesCommand};
 use leasewatch_server::export::{self, ExportRequest};
 use leasewatch_server::import::history::{self, HistoryRequest};
+use leasewatch_server::import::progress_line::watched;
 use leasewatch_server::import::spool::{self, SpoolFlags, SpoolRequest};
 use leasewatch_server::import::{self, ImportError, ImportRequest, Target};
-use leasewatch_server::intake::{ImportReport, LogKind, Progress, Step, cadence_ms};
+use leasewatch_server::intake::{ImportReport, LogKind, Progress, cadence_ms};
 use leasewatch_server::serve;
 use leasewatch_server::serve::command::{self as keys, IdentityCommand, TlsCommand};
 use leasewatch_server::tenancy::command::{self as tenant, TenantCommand};
@@ -337,45 +337,6 @@ async fn import_spool(flags: SpoolFlags) -> anyhow::Result<()> {
     print!("{report}");
     println!("{}/nodes/{}", request.server, report.node);
     Ok(())
-}
-
-/// Shows how far an import is, where somebody watches.
-async fn watched<T>(importing: impl Future<Output = T>, progress: &Progress) -> T {
-    if std::io::stderr().is_terminal() {
-        with_progress_line(importing, progress).await
-    } else {
-        importing.await
-    }
-}
-
-/// Redraws one line until `importing` is done, and leaves none behind.
-async fn with_progress_line<T>(importing: impl Future<Output = T>, progress: &Progress) -> T {
-    let mut importing = std::pin::pin!(importing);
-    let mut redraw = tokio::time::interval(Duration::from_millis(100));
-    loop {
-        tokio::select! {
-            done = &mut importing => {
-                eprint!("\r\x1b[K");
-                return done;
-            }
-            _ = redraw.tick() => eprint!("\r{}\x1b[K", progress_line(progress.step())),
-        }
-    }
-}
-
-/// `reading    [########............] 40 %  12 of 30 MB`
-fn progress_line(step: Step) -> String {
-    const WIDTH: u64 = 30;
-    let mb = |bytes: u64| bytes / 1_000_000;
-    let (name, counts) = match step {
-        Step::Reading(done, all) => ("reading", format!("{} of {} MB", mb(done), mb(all))),
-        Step::Sealing(done, all) => ("sealing", format!("{done} of {all} rows")),
-        Step::Delivering(done, all) => ("delivering", format!("{done} of {all} segments")),
-    };
-    let percent = step.percent();
-    let full = percent * WIDTH / 100;
-    let cells: String = (0..WIDTH).map(|cell| if cell < full { '#' } else { '.' }).collect();
-    format!("{name:<10} [{cells}] {percent:>3} %  {counts}")
 }
 
 fn print_report(request: &ImportRequest, report: &ImportReport) {

@@ -196,7 +196,7 @@ fn sources(text: &str) -> Option<Vec<TrackSource>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metering::record::tests::{sample, slice};
+    use crate::metering::fixture::{sample, slice};
 
     fn stated(record: HourRecord, revision: u32) -> StatedHour {
         StatedHour {

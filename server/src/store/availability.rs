@@ -306,6 +306,58 @@ pub async fn slots(
     slots.collect()
 }
 
+/// Contracted time of one hour by state, of all slots of a lease together, in ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HourStates {
+    /// The hour.
+    pub hour: Hour,
+    /// Shown to have worked.
+    pub up_ms: i64,
+    /// Shown not to have worked, by any class.
+    pub down_ms: i64,
+    /// Neither is shown.
+    pub unknown_ms: i64,
+    /// Taken out of the account.
+    pub excluded_ms: i64,
+}
+
+/// The states of a lease's hours in `[from, to)`, by the latest revisions; in order.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn by_hour(
+    tx: &mut Tx,
+    lease: LeaseKey,
+    (from, to): (Hour, Hour),
+) -> Result<Vec<HourStates>, StoreError> {
+    let (tenant, lease) = lease.columns();
+    let rows = sqlx::query!(
+        r#"select hour, sum(up_ms) as "up_ms!",
+            sum(down_e1_ms + down_e2_ms + down_e3_ms + down_e4_ms + down_e5_ms) as "down_ms!",
+            sum(unknown_ms) as "unknown_ms!", sum(excluded_ms) as "excluded_ms!"
+        from (
+            select distinct on (node_id, slot_no, hour) * from availability
+            where tenant_id = $1 and lease_id = $2 and hour >= $3 and hour < $4
+            order by node_id, slot_no, hour, revision desc
+        ) as latest
+        where contracted_ms > 0 group by hour order by hour"#,
+        tenant,
+        lease,
+        hour_column(from)?,
+        hour_column(to)?
+    )
+    .fetch_all(tx.connection())
+    .await?;
+    let states = rows.into_iter().map(|row| HourStates {
+        hour: Hour(i64::from(row.hour)),
+        up_ms: row.up_ms,
+        down_ms: row.down_ms,
+        unknown_ms: row.unknown_ms,
+        excluded_ms: row.excluded_ms,
+    });
+    Ok(states.collect())
+}
+
 fn collect(rows: Vec<Row>) -> Result<Vec<AvailabilityRow>, StoreError> {
     rows.into_iter().map(TryInto::try_into).collect()
 }

@@ -2,6 +2,7 @@
 
 use leasewatch_core::id::NodeId;
 use leasewatch_server::demo::leases as demo_leases;
+use leasewatch_server::jobs::{Jobs, judge};
 use leasewatch_server::store::user::Role;
 
 use crate::access::site::{Ask, Site};
@@ -247,4 +248,35 @@ async fn the_demo_has_leases_once_its_nodes_are_there() {
         (&view["gpus_unassigned"], &view["assignments"][0]["node"]["id"]),
         (&1.into(), &node.to_string().into())
     );
+}
+
+#[tokio::test]
+async fn what_was_judged_stands_on_the_page_in_words() {
+    let site = Site::new().await;
+    with_node(&site).await;
+    let admin = site.user("li.lei", &[("default", Role::Admin)]).await;
+    assert_eq!(site.post(&admin, "/leases/new?lang=en", &form(&LEAST)).await.0, 303);
+    let lease = "/leases/default/h100-a";
+    let chosen = format!("starts_at=&ends_at=&gpu={NODE}%3A0");
+    assert_eq!(site.post(&admin, &format!("{lease}/assign"), &chosen).await.0, 303);
+    let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
+    assert!(page.contains("Nothing was judged yet"), "{page}");
+
+    let jobs =
+        Jobs { db: site.db().clone(), live: site.http.live.clone(), clock: site.clock.clone() };
+    judge::turn(&jobs).await.unwrap();
+    let view = json(&site, &admin, &format!("{lease}/lease.json")).await;
+    let first = &view["judgement"]["days"][0];
+    assert_eq!((&first["unknown_ms"], &first["down_ms"]), (&57_600_000.into(), &0.into()));
+    let verdict = &view["judgement"]["verdicts"][0];
+    assert_eq!(
+        (&verdict["outcome"], &verdict["is_contract"], &verdict["proven_ms"]),
+        (&"indeterminate".into(), &false.into(), &0.into())
+    );
+    let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
+    for words in ["indeterminate", "day-unknown", "unknown 16 h", "which no provider promised"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let (_, page) = site.get(&admin, &format!("{lease}?lang=zh-CN")).await;
+    assert!(page.contains("证据不足") && page.contains("无法确认 16"), "{page}");
 }

@@ -120,7 +120,10 @@ fn every_member_keeps_the_lints_of_the_workspace() {
         if lints != Some(true) {
             found.add(&path, 1, "`[lints] workspace = true` is missing");
         }
-        let library = format!("{member}/src/lib.rs");
+        // A program alone has no library.
+        let roots = ["lib.rs", "main.rs"].map(|root| format!("{member}/src/{root}"));
+        let is_there = |path: &&String| tree.files.iter().any(|file| file.path == **path);
+        let library = roots.iter().find(is_there).unwrap_or(&roots[0]).clone();
         let has_exception = UNSAFE_HOMES.iter().any(|home| home.starts_with(&format!("{member}/")));
         if !has_exception && !tree.text(&library).contains("#![forbid(unsafe_code)]") {
             found.add(&library, 1, "`#![forbid(unsafe_code)]` is missing");

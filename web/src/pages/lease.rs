@@ -1,16 +1,20 @@
-//! A lease: its terms, what they were before, which GPUs it covers, what is billed of it.
+//! A lease: what was judged of it, its terms, what they were before, which GPUs it covers, what is
+//! billed of it.
 //!
 //! The page is a list of sections ([`SECTIONS`]): another one is a file beside `lease/terms.rs`, a
 //! line there, and what it shows in [`LeaseView`].
 
 mod assignments;
+mod calendar;
 mod history;
 mod inventory;
+mod judgement;
 mod prices;
 mod sample;
 mod sessions;
 mod table;
 pub(super) mod terms;
+mod verdict;
 
 use askama::Template;
 use leasewatch_core::lease::{LeaseTerms, SessionSource};
@@ -28,6 +32,8 @@ use crate::markup::Markup;
 use crate::path::{self, LeasePart, Route};
 use crate::wire;
 
+pub use judgement::{DayStates, JudgementView, UnitName, VerdictLine};
+
 /// Everything that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeaseView {
@@ -37,6 +43,8 @@ pub struct LeaseView {
     pub shows_tenant: bool,
     /// Where it stands.
     pub state: LeaseState,
+    /// What was judged.
+    pub judgement: JudgementView,
     /// What the contract says, as files have it.
     pub terms: LeaseTerms,
     /// Every revision of the terms, the latest first.
@@ -142,7 +150,9 @@ pub(super) struct Section {
 }
 
 /// Parts of the page in their order; `None` where there is nothing to say.
-const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 6] = [
+const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 8] = [
+    verdict::section,
+    calendar::section,
     terms::section,
     assignments::section,
     sessions::section,

@@ -15,6 +15,7 @@ use leasewatch_web::pages::lease::{
 use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::{LeasePart, Route};
 
+use super::lease_judgement::judgement;
 use super::leases::{gpus, state};
 use crate::apply::entered::moment;
 use crate::http::Http;
@@ -164,6 +165,7 @@ async fn view(
     let nodes = node::list(&mut tx).await?;
     let assigned = gpus(assignments.iter(), &row.terms, now);
     let inventory = inventory(&mut tx, &row, (&assignments, &nodes)).await?;
+    let judgement = judgement(&mut tx, row.key, &nodes, context).await?;
     tx.commit().await?;
     let state = state(&row.terms, &sessions, now);
     sessions.reverse();
@@ -172,6 +174,7 @@ async fn view(
         tenant: row.tenant.to_string(),
         shows_tenant: asker.tenants(http, Role::Viewer).await?.len() > 1,
         state,
+        judgement,
         history: history.into_iter().map(revision).collect(),
         assignments: lines.collect(),
         gpus_unassigned: (i64::from(row.terms.gpu_count) - assigned).max(0),

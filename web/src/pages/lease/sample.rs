@@ -11,12 +11,13 @@ use leasewatch_core::lease::{
 };
 use leasewatch_core::money::Money;
 use leasewatch_core::segment::{Event, EventKind, Origin};
-use leasewatch_core::time::{DAY_MS, HOUR_MS, Zone};
+use leasewatch_core::sla::verdict::{Outcome, Remedy};
+use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 
 use super::super::lease_form::{FieldFault, LeaseMatter};
 use super::{
-    AssignmentLine, EnteredSession, InventoryLine, LeaseState, LeaseView, NodeName, Revision,
-    SessionLine,
+    AssignmentLine, DayStates, EnteredSession, InventoryLine, JudgementView, LeaseState, LeaseView,
+    NodeName, Revision, SessionLine, UnitName, VerdictLine,
 };
 use crate::pages::sample::NOW;
 
@@ -75,6 +76,69 @@ pub(in crate::pages) fn terms() -> LeaseTerms {
     }
 }
 
+/// A breach, an indeterminate month and a clean one.
+fn judged() -> JudgementView {
+    let day = |n: i64, [up, down, unknown, excluded]: [i64; 4]| DayStates {
+        starts_at: Timestamp(NOW.0.div_euclid(DAY_MS) * DAY_MS - n * DAY_MS),
+        up_ms: up * HOUR_MS,
+        down_ms: down * HOUR_MS,
+        unknown_ms: unknown * HOUR_MS,
+        excluded_ms: excluded * HOUR_MS,
+    };
+    let window = Period::new(NOW.plus_ms(-30 * DAY_MS), NOW);
+    let contract = VerdictLine {
+        is_contract: true,
+        objective: "gpu-month".to_owned(),
+        unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 0 },
+        window,
+        is_over: true,
+        outcome: Outcome::Breached,
+        target_ppm: Some(999_000),
+        whole_ms: 720 * HOUR_MS,
+        allowed_ms: Some(2_592_000),
+        proven_ms: 10 * HOUR_MS,
+        possible_ms: 11 * HOUR_MS,
+        known_ms: 719 * HOUR_MS,
+        unknown_ms: HOUR_MS,
+        remedies: Vec::new(),
+        credit: Some("357.50 USD".to_owned()),
+        is_credit_missing: false,
+        profile: "acme-standard".to_owned(),
+        profile_version: 2,
+        is_reviewed: false,
+        revision: 3,
+    };
+    let quality = VerdictLine {
+        is_contract: false,
+        objective: "usable-gpu".to_owned(),
+        unit: UnitName::Lease,
+        outcome: Outcome::Indeterminate,
+        is_over: false,
+        target_ppm: Some(995_000),
+        proven_ms: 0,
+        remedies: vec![(Remedy::WaitForEnd, 0), (Remedy::InstallAgent, 11 * HOUR_MS)],
+        credit: None,
+        profile: "own-objective".to_owned(),
+        profile_version: 1,
+        ..contract.clone()
+    };
+    let clean = VerdictLine {
+        unit: UnitName::Node("gpu-b".to_owned()),
+        is_over: true,
+        outcome: Outcome::Met,
+        possible_ms: 0,
+        known_ms: 720 * HOUR_MS,
+        unknown_ms: 0,
+        remedies: Vec::new(),
+        ..quality.clone()
+    };
+    let days = [[192, 0, 0, 0], [182, 10, 0, 0], [100, 0, 92, 0], [0, 0, 0, 192]];
+    JudgementView {
+        days: (0..4).rev().zip(days).map(|(n, parts)| day(n, parts)).collect(),
+        verdicts: vec![contract, quality, clean],
+    }
+}
+
 impl LeaseView {
     pub(super) fn with_everything() -> Self {
         let terms = terms();
@@ -112,6 +176,7 @@ impl LeaseView {
             tenant: "default".to_owned(),
             shows_tenant: true,
             state: LeaseState::Running,
+            judgement: judged(),
             history: vec![revision(2), revision(1)],
             assignments: (0..4).zip(0..4).map(|(number, gpu)| line(number, gpu)).collect(),
             gpus_unassigned: 6,
@@ -147,6 +212,7 @@ impl LeaseView {
         };
         Self {
             shows_tenant: false,
+            judgement: JudgementView::default(),
             terms,
             assignments: Vec::new(),
             gpus_unassigned: 8,

@@ -1,0 +1,174 @@
+//! Verdicts, contract and quality apart: bounds, how much is known, what may still be down, what is
+//! owed, and what to do so that the next window is provable.
+
+use leasewatch_core::metering::Ppm;
+use leasewatch_core::sla::Target;
+use leasewatch_core::sla::verdict::{Outcome, Remedy};
+
+use super::judgement::{UnitName, VerdictLine};
+use super::{LeaseView, Section, table};
+use crate::context::Context;
+use crate::format::Quantity;
+use crate::i18n::{Text, phrase};
+use crate::markup::{Markup, Writer};
+
+/// Verdicts of one kind on the page; `.json` has all.
+const SHOWN: usize = 48;
+
+pub(super) fn section(view: &LeaseView, cx: &Context) -> Option<Section> {
+    let verdicts = &view.judgement.verdicts;
+    if verdicts.is_empty() && view.assignments.is_empty() {
+        return None;
+    }
+    let mut out = Writer::default();
+    if verdicts.is_empty() {
+        out.element("p", &[("class", &"quiet")], cx.t(Text::JudgedNothing));
+    }
+    let of = |is_contract| verdicts.iter().filter(move |line| line.is_contract == is_contract);
+    if of(true).next().is_some() {
+        out.element("h3", &[], cx.t(Text::JudgedContract));
+        rows(&mut out, of(true), cx);
+    } else if !verdicts.is_empty() {
+        out.element("p", &[("class", &"note")], cx.t(Text::JudgedNoProfile));
+    }
+    if of(false).next().is_some() {
+        out.element("h3", &[], cx.t(Text::JudgedQuality));
+        rows(&mut out, of(false), cx);
+    }
+    Some(Section { id: "verdict", title: Text::JudgedVerdicts, body: out.finish() })
+}
+
+fn rows<'a>(out: &mut Writer, lines: impl Iterator<Item = &'a VerdictLine>, cx: &Context) {
+    let heads = [
+        Text::JudgedOutcome,
+        Text::JudgedUnit,
+        Text::JudgedWindow,
+        Text::JudgedBounds,
+        Text::JudgedKnown,
+        Text::JudgedBudget,
+        Text::JudgedCredit,
+        Text::JudgedToDo,
+    ];
+    let rows = lines.take(SHOWN).map(|line| {
+        let cells: Vec<table::Cell> = vec![
+            outcome(line, cx).into(),
+            unit(&line.unit, cx).into(),
+            window(line, cx).into(),
+            bounds(line).into(),
+            percent(line.known_ms, line.known_ms + line.unknown_ms).into(),
+            budget(line, cx).into(),
+            credit(line, cx).into(),
+            remedies(line, cx).into(),
+        ];
+        (line.outcome == Outcome::NotApplicable, cells)
+    });
+    let heads: Vec<&str> = heads.iter().map(|head| cx.t(head)).collect();
+    table::write(out, &heads, rows.collect());
+}
+
+fn outcome(line: &VerdictLine, cx: &Context) -> Markup {
+    let (class, words) = match line.outcome {
+        Outcome::Met => ("verdict-met", Text::JudgedMet),
+        Outcome::Breached => ("verdict-breached", Text::JudgedBreached),
+        Outcome::Indeterminate => ("verdict-indeterminate", Text::JudgedIndeterminate),
+        Outcome::NotApplicable => ("verdict-none", Text::JudgedNotApplicable),
+    };
+    let mut out = Writer::default();
+    out.element("strong", &[("class", &class)], cx.t(words));
+    let target = line.target_ppm.and_then(Target::from_ppm);
+    if let Some(target) = target {
+        out.text(format_args!(" {}", phrase::judged_target(cx.language, format!("{target} %"))));
+    }
+    out.open("span", &[("class", &"quiet")]);
+    let profile = format!("{}@{}", line.profile, line.profile_version);
+    out.text(format_args!(" {} · {profile}", line.objective));
+    out.close("span");
+    out.finish()
+}
+
+fn unit(unit: &UnitName, cx: &Context) -> String {
+    match unit {
+        UnitName::Lease => cx.t(Text::JudgedWhole).to_owned(),
+        UnitName::Node(name) => name.clone(),
+        UnitName::Gpu { node, number } => {
+            format!("{node} · {}", phrase::gpu_label(cx.language, *number))
+        }
+    }
+}
+
+fn window(line: &VerdictLine, cx: &Context) -> Markup {
+    let mut out = Writer::default();
+    out.add(&cx.minute(line.window.start));
+    out.text(" – ");
+    out.add(&cx.minute(line.window.end));
+    if !line.is_over {
+        out.element("span", &[("class", &"quiet")], format_args!(" {}", cx.t(Text::JudgedRunning)));
+    }
+    out.finish()
+}
+
+/// `99.884 – 99.931 %`: by what is possible, and by what is proven.
+fn bounds(line: &VerdictLine) -> String {
+    if line.whole_ms == 0 {
+        return String::new();
+    }
+    let low = percent(line.whole_ms - line.possible_ms, line.whole_ms);
+    let high = percent(line.whole_ms - line.proven_ms, line.whole_ms);
+    if low == high { high } else { format!("{low} – {high}") }
+}
+
+/// Of nothing, nothing is said.
+fn percent(part: i64, whole: i64) -> String {
+    let ppm = Ppm::of(i128::from(part), i128::from(whole));
+    let ppm = ppm.and_then(|ppm| u32::try_from(ppm.0).ok());
+    ppm.and_then(Target::from_ppm).map_or_else(String::new, |of| format!("{of} %"))
+}
+
+fn budget(line: &VerdictLine, cx: &Context) -> String {
+    let Some(allowed_ms) = line.allowed_ms else { return String::new() };
+    let duration = |ms| Quantity::duration_ms(ms).text(cx.language);
+    let left_ms = allowed_ms - line.proven_ms;
+    if left_ms < 0 {
+        phrase::judged_overdrawn(cx.language, duration(allowed_ms), duration(-left_ms))
+    } else {
+        phrase::judged_left(cx.language, duration(allowed_ms), duration(left_ms))
+    }
+}
+
+fn credit(line: &VerdictLine, cx: &Context) -> String {
+    match &line.credit {
+        Some(credit) if line.is_reviewed => credit.clone(),
+        Some(credit) => format!("{credit} ({})", cx.t(Text::JudgedUnreviewed)),
+        None if line.is_credit_missing => cx.t(Text::JudgedCreditMissing).to_owned(),
+        None => String::new(),
+    }
+}
+
+fn remedies(line: &VerdictLine, cx: &Context) -> Markup {
+    let mut out = Writer::default();
+    for (remedy, ms) in &line.remedies {
+        out.open("span", &[("class", &"remedy")]);
+        out.text(cx.t(words(*remedy)));
+        if *ms > 0 {
+            let time = Quantity::duration_ms(*ms).text(cx.language);
+            out.text(format_args!(" {}", phrase::judged_unknown_for(cx.language, time)));
+        }
+        out.close("span");
+    }
+    out.finish()
+}
+
+fn words(remedy: Remedy) -> Text {
+    match remedy {
+        Remedy::WaitForEnd => Text::JudgedWaitForEnd,
+        Remedy::InstallAgent => Text::JudgedInstallAgent,
+        Remedy::KeepServerRunning => Text::JudgedKeepServerRunning,
+        Remedy::AddProber => Text::JudgedAddProber,
+        Remedy::RecordStops => Text::JudgedRecordStops,
+        Remedy::SynchroniseClock => Text::JudgedSynchroniseClock,
+        Remedy::EnlargeSpool => Text::JudgedEnlargeSpool,
+        Remedy::MendDriver => Text::JudgedMendDriver,
+        Remedy::KeepOneSource => Text::JudgedKeepOneSource,
+        Remedy::RecordSessions => Text::JudgedRecordSessions,
+    }
+}
