@@ -10,7 +10,7 @@ const ELEMENTS: &[&str] = &[
     "html", "input", "label", "li", "line", "link", "main", "meta", "nav", "noscript", "option",
     "p", "path", "pattern", "pre", "progress", "rect", "script", "section", "select", "span",
     "strong", "summary", "svg", "symbol", "table", "tbody", "td", "text", "textarea", "th",
-    "thead", "time", "title", "tr", "ul", "use",
+    "thead", "time", "title", "tr", "ol", "ul", "use",
 ];
 const VOID: &[&str] = &["input", "link", "meta"];
 /// What a paragraph cannot hold: the browser would close it silently.
