@@ -76,6 +76,16 @@ impl Quantity {
         Self::decimal(pct, 0, Unit::Percent)
     }
 
+    /// Millionths as a percentage with as many digits as it has, up to four: `99.95 %`, `98.4722 %`.
+    #[must_use]
+    pub fn ppm(ppm: i64) -> Self {
+        let (mut scaled, mut digits) = (ppm, 4);
+        while digits > 0 && scaled % 10 == 0 {
+            (scaled, digits) = (scaled / 10, digits - 1);
+        }
+        Self::decimal(scaled, digits, Unit::Percent)
+    }
+
     /// A share with one digit: `97.3 %`. `None` when `whole` is not positive.
     #[must_use]
     pub fn share(part: i64, whole: i64) -> Option<Self> {

@@ -2,7 +2,6 @@
 //! owed, and what to do so that the next window is provable.
 
 use leasewatch_core::metering::Ppm;
-use leasewatch_core::sla::Target;
 use leasewatch_core::sla::verdict::{Outcome, Remedy};
 
 use super::judgement::{UnitName, VerdictLine};
@@ -54,8 +53,8 @@ fn rows<'a>(out: &mut Writer, lines: impl Iterator<Item = &'a VerdictLine>, cx: 
             outcome(line, cx).into(),
             unit(&line.unit, cx).into(),
             window(line, cx).into(),
-            bounds(line).into(),
-            percent(line.known_ms, line.known_ms + line.unknown_ms).into(),
+            bounds(line, cx).into(),
+            percent(line.known_ms, line.known_ms + line.unknown_ms, cx).into(),
             budget(line, cx).into(),
             credit(line, cx).into(),
             remedies(line, cx).into(),
@@ -75,9 +74,9 @@ fn outcome(line: &VerdictLine, cx: &Context) -> Markup {
     };
     let mut out = Writer::default();
     out.element("strong", &[("class", &class)], cx.t(words));
-    let target = line.target_ppm.and_then(Target::from_ppm);
-    if let Some(target) = target {
-        out.text(format_args!(" {}", phrase::judged_target(cx.language, format!("{target} %"))));
+    if let Some(ppm) = line.target_ppm {
+        let target = Quantity::ppm(ppm.into()).text(cx.language);
+        out.text(format_args!(" {}", phrase::judged_target(cx.language, target)));
     }
     out.open("span", &[("class", &"quiet")]);
     let profile = format!("{}@{}", line.profile, line.profile_version);
@@ -108,20 +107,19 @@ fn window(line: &VerdictLine, cx: &Context) -> Markup {
 }
 
 /// `99.884 – 99.931 %`: by what is possible, and by what is proven.
-fn bounds(line: &VerdictLine) -> String {
+fn bounds(line: &VerdictLine, cx: &Context) -> String {
     if line.whole_ms == 0 {
         return String::new();
     }
-    let low = percent(line.whole_ms - line.possible_ms, line.whole_ms);
-    let high = percent(line.whole_ms - line.proven_ms, line.whole_ms);
+    let low = percent(line.whole_ms - line.possible_ms, line.whole_ms, cx);
+    let high = percent(line.whole_ms - line.proven_ms, line.whole_ms, cx);
     if low == high { high } else { format!("{low} – {high}") }
 }
 
 /// Of nothing, nothing is said.
-fn percent(part: i64, whole: i64) -> String {
+fn percent(part: i64, whole: i64, cx: &Context) -> String {
     let ppm = Ppm::of(i128::from(part), i128::from(whole));
-    let ppm = ppm.and_then(|ppm| u32::try_from(ppm.0).ok());
-    ppm.and_then(Target::from_ppm).map_or_else(String::new, |of| format!("{of} %"))
+    ppm.map_or_else(String::new, |ppm| Quantity::ppm(ppm.0).text(cx.language))
 }
 
 fn budget(line: &VerdictLine, cx: &Context) -> String {
