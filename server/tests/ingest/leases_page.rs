@@ -274,7 +274,9 @@ async fn what_was_judged_stands_on_the_page_in_words() {
         (&"indeterminate".into(), &false.into(), &0.into())
     );
     let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
-    for words in ["indeterminate", "day-unknown", "unknown 16\u{202f}h", "which no provider promised"] {
+    for words in
+        ["indeterminate", "day-unknown", "unknown 16\u{202f}h", "which no provider promised"]
+    {
         assert!(page.contains(words), "{words}: {page}");
     }
     let (_, page) = site.get(&admin, &format!("{lease}?lang=zh-CN")).await;
