@@ -43,3 +43,18 @@ fn progress_line(step: Step) -> String {
     let cells: String = (0..WIDTH).map(|cell| if cell < full { '#' } else { '.' }).collect();
     format!("{name:<10} [{cells}] {percent:>3} %  {counts}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_of_an_import_is_one_line_with_counts_and_percent() {
+        let line = progress_line(Step::Reading(12_000_000, 30_000_000));
+        assert_eq!(line, "reading    [############..................]  40 %  12 of 30 MB");
+        assert!(progress_line(Step::Sealing(0, 0)).ends_with("] 100 %  0 of 0 rows"));
+        let line = progress_line(Step::Delivering(3, 4));
+        assert!(line.starts_with("delivering [###") && line.ends_with(" 75 %  3 of 4 segments"));
+        assert!(line.len() < 80);
+    }
+}
