@@ -2,6 +2,7 @@
 //! Times are in percent x milliseconds where the name says `pct_ms`, as in the hour record.
 
 use leasewatch_core::cost::Part;
+use leasewatch_core::segment::Origin;
 
 use super::Line;
 use crate::pages::costs::CostLine;
@@ -37,7 +38,7 @@ pub fn costs(rows: &[CostRow<'_>]) -> String {
     }
     let rest =
         ["fees", "uncontracted_cost", "unpriced_ms", "phantom_pct_ms", "stall_ms", "throttled_ms"];
-    rest.into_iter().for_each(|name| line.raw(name));
+    rest.into_iter().chain(["origin"]).for_each(|name| line.raw(name));
     line.end();
     for row in rows {
         let mut line = Line { out: &mut out, first: true };
@@ -58,6 +59,7 @@ pub fn costs(rows: &[CostRow<'_>]) -> String {
         line.raw(row.line.phantom_pct_ms);
         line.raw(row.line.stall_ms);
         line.raw(row.line.throttled_ms);
+        line.raw(row.line.origin.map_or("", Origin::name));
         line.end();
     }
     out

@@ -7,6 +7,7 @@ mod sample;
 use askama::Template;
 use leasewatch_core::cost::{Grain, Part};
 use leasewatch_core::money::{Currency, Money};
+use leasewatch_core::segment::Origin;
 use serde::{Serialize, Serializer};
 
 use crate::context::{Context, SUGGESTED_ZONES};
@@ -50,6 +51,10 @@ pub struct CostsView {
 pub struct CostLine {
     /// The group; empty for a sum.
     pub name: String,
+    /// The least trustworthy source of what was measured in it: one simulated hour marks the line.
+    /// `None`: nothing was measured.
+    #[serde(serialize_with = "wire::maybe_origin")]
+    pub origin: Option<Origin>,
     /// What was to be paid by the terms, without tax, fees included.
     #[serde(serialize_with = "amount")]
     pub paid: Money,
@@ -137,6 +142,7 @@ impl CostLine {
         let zero = Money::zero(currency);
         Self {
             name: name.to_owned(),
+            origin: None,
             paid: zero,
             fees: zero,
             uncontracted: zero,
@@ -272,6 +278,11 @@ impl Page<'_> {
         out.close("p");
         out.close("details");
         out.finish()
+    }
+
+    /// The mark of everything on the page.
+    fn origin(&self) -> Option<Origin> {
+        self.view.totals.iter().filter_map(|line| line.origin).max()
     }
 
     fn name(&self, line: &CostLine) -> String {

@@ -18,7 +18,7 @@ mod verdict;
 
 use askama::Template;
 use leasewatch_core::lease::{LeaseTerms, SessionSource};
-use leasewatch_core::segment::Event;
+use leasewatch_core::segment::{Event, Origin};
 use leasewatch_core::time::Timestamp;
 use serde::Serialize;
 
@@ -231,6 +231,11 @@ impl Page<'_> {
         let first = nodes.next();
         let only = first.filter(|first| nodes.all(|node| node == *first));
         path::hours_csv(&from, &to, zone, only)
+    }
+
+    /// The least trustworthy of the nodes that it covers marks all that is said of it.
+    fn origin(&self) -> Option<Origin> {
+        self.view.assignments.iter().map(|line| line.node.origin).max()
     }
 
     fn faults(&self) -> Markup {

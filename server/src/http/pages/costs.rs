@@ -234,6 +234,7 @@ fn beside((year, month): (i32, u32)) -> ((i32, u32), (i32, u32)) {
 fn cost_line(name: &str, sum: &DayCost, pct: Option<u8>) -> Result<CostLine, MoneyError> {
     let mut line = CostLine::empty(name, sum.paid.currency);
     let used = sum.spread.nanos;
+    line.origin = sum.origin;
     line.paid = sum.paid;
     line.fees = sum.fees;
     line.uncontracted = Money { nanos: sum.gpus.nanos - used, ..sum.gpus };

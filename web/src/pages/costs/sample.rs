@@ -1,6 +1,7 @@
 //! Costs to render in tests.
 
 use leasewatch_core::money::{Currency, Money};
+use leasewatch_core::segment::Origin;
 
 use super::{CostLine, CostsView, HintLine};
 
@@ -15,6 +16,7 @@ pub(super) fn costs() -> CostsView {
     first.throttled_ms = 3_600_000;
     let mut second = line("老机房", cny, 4);
     second.unpriced_ms = 90_000_000;
+    second.origin = Some(Origin::Simulated);
     let sums = [&first, &second].map(|of| CostLine { name: String::new(), ..of.clone() });
     CostsView {
         month: "2026-07".to_owned(),

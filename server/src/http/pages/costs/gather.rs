@@ -14,6 +14,7 @@ use leasewatch_core::lease::{Assignment, contracted};
 use leasewatch_core::metering::{HourProfile, HourRecord};
 use leasewatch_core::money::{Currency, Money, MoneyError};
 use leasewatch_core::sample::Metric;
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{Hour, Period, Zone};
 use leasewatch_web::pages::costs::HintLine;
 
@@ -51,6 +52,8 @@ pub(super) struct DayCost {
     pub(super) costs: Vec<Money>,
     pub(super) unpriced_ms: i64,
     pub(super) measures: Measures,
+    /// The least trustworthy source of its hours.
+    pub(super) origin: Option<Origin>,
 }
 
 impl DayCost {
@@ -65,6 +68,7 @@ impl DayCost {
             costs: vec![zero; Part::COUNT],
             unpriced_ms: 0,
             measures: Measures::default(),
+            origin: None,
         }
     }
 
@@ -82,6 +86,7 @@ impl DayCost {
         }
         self.unpriced_ms += other.unpriced_ms;
         self.measures.merge(&other.measures);
+        self.origin = self.origin.max(other.origin);
         Ok(())
     }
 
@@ -110,11 +115,13 @@ pub(super) async fn gather(tx: &mut Tx, lease: CostLease, asked: Asked) -> Resul
     let out_of_range = |_| Fault::BadRequest("month".to_owned());
     let charges = billable.charges().map_err(out_of_range)?;
     let mut by_day: BTreeMap<Period, Measures> = BTreeMap::new();
-    let mut hints = Vec::new();
+    let (mut hints, mut origin) = (Vec::new(), None);
     for (key, slot) in slots(&lease) {
         let seen = Seen::read(tx, (key, slot), &lease, asked).await?;
         seen.measure(&lease, asked, &mut by_day);
         hints.extend(seen.hint(tx, &lease).await?);
+        let origins = seen.records.values().flatten().map(|record| record.origin);
+        origin = origin.max(origins.max());
     }
     let mut days = Vec::new();
     let whole = of_lease(&lease);
@@ -130,7 +137,7 @@ pub(super) async fn gather(tx: &mut Tx, lease: CostLease, asked: Asked) -> Resul
         let missing_ms = (all_ms - measures.contracted_ms).max(0);
         measures.contracted_ms += missing_ms;
         measures.parts.add(Part::Unknown, missing_ms * 100);
-        days.push(DayCost::of(day, &charges, contracted_ms, measures));
+        days.push(DayCost { origin, ..DayCost::of(day, &charges, contracted_ms, measures) });
         at = end;
     }
     Ok(Gathered { lease, days, hints })
