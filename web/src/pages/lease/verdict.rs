@@ -126,11 +126,13 @@ fn budget(line: &VerdictLine, cx: &Context) -> String {
     let Some(allowed_ms) = line.allowed_ms else { return String::new() };
     let duration = |ms| Quantity::duration_ms(ms).text(cx.language);
     let left_ms = allowed_ms - line.proven_ms;
-    if left_ms < 0 {
+    let text = if left_ms < 0 {
         phrase::judged_overdrawn(cx.language, duration(allowed_ms), duration(-left_ms))
     } else {
         phrase::judged_left(cx.language, duration(allowed_ms), duration(left_ms))
-    }
+    };
+    // What is allowed of a window grows with it.
+    if line.is_over { text } else { format!("{text} ({})", cx.t(Text::JudgedSoFar)) }
 }
 
 fn credit(line: &VerdictLine, cx: &Context) -> String {
