@@ -154,7 +154,7 @@ fn sessions_and_roundings() {
     // The first session billed as a started hour.
     assert_eq!(of("2,h,4,8.00,"), [("rounding", "3.333333333".to_owned())]);
     // Twelve hours that nobody ran.
-    assert_eq!(of("13.1666666667,h,4,52.67,").last().unwrap().0, "outside_session");
+    assert_eq!(of("13.166666667,h,4,52.67,").last().unwrap().0, "outside_session");
 }
 
 #[test]
