@@ -8,7 +8,7 @@ use leasewatch_core::evidence::chain::leaf_hash;
 use leasewatch_core::id::{Hash, NodeId, SlotNo};
 use leasewatch_core::metering::{StatedHour, UtilizationSum};
 use leasewatch_core::segment::Origin;
-use leasewatch_core::time::{Hour, Period};
+use leasewatch_core::time::Hour;
 
 use super::{Evidence, at_line};
 use crate::report::Fault;
@@ -23,7 +23,6 @@ struct Walk {
     sum: UtilizationSum,
     shown: BTreeSet<(NodeId, SlotNo, Hour)>,
     slots: BTreeSet<(NodeId, SlotNo)>,
-    records: u64,
     revised: u64,
     marked: BTreeSet<&'static str>,
 }
@@ -56,7 +55,7 @@ pub(super) fn check(evidence: &mut Evidence<'_>) -> Result<String, Fault> {
             .notes
             .push(format!("hours of {mark} data are in it: they are no evidence of a real node"));
     }
-    let missing = walk.missing(window);
+    let missing = walk.missing();
     if missing > 0 {
         let what = format!(
             "{missing} slot-hours between the first and the last one of their slot are not shown"
@@ -102,12 +101,11 @@ impl Walk {
     fn finish(&mut self) {
         if let Some(hour) = self.latest.take() {
             self.sum.add(&hour.record);
-            self.records += 1;
         }
     }
 
     /// Hours between the first and the last of each slot that are not shown.
-    fn missing(&self, window: Period) -> i64 {
+    fn missing(&self) -> i64 {
         let mut missing = 0;
         for (node, slot) in &self.slots {
             let of_slot = (*node, *slot, Hour(i64::MIN))..=(*node, *slot, Hour(i64::MAX));
@@ -116,7 +114,6 @@ impl Walk {
                 missing += last - first + 1 - i64::try_from(hours.len()).unwrap_or(i64::MAX);
             }
         }
-        debug_assert!(!window.is_empty());
         missing
     }
 }
