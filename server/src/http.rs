@@ -117,6 +117,8 @@ fn routes(http: Http) -> Routes {
         .on(POST, pattern::LEASES_IMPORT, Admin, pages::lease_import::send)
         .on(GET, pattern::LEASE, Viewer, pages::lease::html)
         .on(GET, pattern::LEASE_JSON, Viewer, pages::lease::json)
+        .on(GET, pattern::LEASE_REPORT_PDF, Viewer, pages::lease_report::download)
+        .on(GET, pattern::LEASE_REPORT_HTML, Viewer, pages::lease_report::html)
         .on(GET, pattern::LEASE_EDIT, Admin, pages::lease_form::edit)
         .on(POST, pattern::LEASE_EDIT, Admin, pages::lease_form::revise)
         .on(GET, pattern::LEASE_ASSIGN, Admin, pages::lease_assign::html)

@@ -17,6 +17,7 @@ pub mod assets;
 pub mod chart;
 pub mod context;
 pub mod csv;
+pub mod document;
 pub mod events;
 pub mod form;
 pub mod live;

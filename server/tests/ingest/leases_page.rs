@@ -282,3 +282,39 @@ async fn what_was_judged_stands_on_the_page_in_words() {
     let (_, page) = site.get(&admin, &format!("{lease}?lang=zh-CN")).await;
     assert!(page.contains("证据不足") && page.contains("无法确认 16"), "{page}");
 }
+
+#[tokio::test]
+async fn a_month_is_taken_out_as_a_document() {
+    let site = Site::new().await;
+    with_node(&site).await;
+    let admin = site.user("li.lei", &[("default", Role::Admin)]).await;
+    let least: Vec<_> = LEAST.iter().copied().chain([("zone", "Asia/Shanghai")]).collect();
+    assert_eq!(site.post(&admin, "/leases/new?lang=en", &form(&least)).await.0, 303);
+    let lease = "/leases/default/h100-a";
+    let chosen = format!("starts_at=&ends_at=&gpu={NODE}%3A0");
+    assert_eq!(site.post(&admin, &format!("{lease}/assign"), &chosen).await.0, 303);
+    let jobs =
+        Jobs { db: site.db().clone(), live: site.http.live.clone(), clock: site.clock.clone() };
+    judge::turn(&jobs).await.unwrap();
+
+    let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
+    assert!(page.contains("report.pdf?lang=en&amp;month=2026-09"), "{page}");
+    let (status, report) =
+        site.get(&admin, &format!("{lease}/report.html?lang=en&month=2026-09")).await;
+    assert_eq!(status, 200, "{report}");
+    // In the zone of the lease, with UTC beside it.
+    for words in ["1 Sep 2026", "UTC+08:00", "2026-08-31T16:00:00Z", "indeterminate", "2 × H100"] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    let (_, report) = site.get(&admin, &format!("{lease}/report.html?lang=zh-CN")).await;
+    assert!(report.contains("证据不足") && report.contains("本报告为摘要"), "{report}");
+    let (status, pdf) = site.get(&admin, &format!("{lease}/report.pdf?month=2026-09")).await;
+    assert!(status == 200 && pdf.starts_with("%PDF-"), "{pdf}");
+    for month in ["2026-10", "1999-01", "soon"] {
+        let path = format!("{lease}/report.pdf?month={month}");
+        assert_eq!(site.get(&admin, &path).await.0, 400, "{month}: not begun, or no month");
+    }
+    let taken =
+        "select count(*) from audit_entry where action = 'exported' and object like 'report of %'";
+    assert_eq!(site.count(taken).await, 3);
+}

@@ -10,6 +10,7 @@ mod history;
 mod inventory;
 mod judgement;
 mod prices;
+pub mod report;
 mod sample;
 mod sessions;
 mod table;
@@ -29,7 +30,7 @@ use crate::context::{Context, SUGGESTED_ZONES};
 use crate::format;
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::Markup;
-use crate::path::{self, LeasePart, Route};
+use crate::path::{self, LeasePart, Route, pattern};
 use crate::wire;
 
 pub use judgement::{DayStates, JudgementView, UnitName, VerdictLine};
@@ -217,6 +218,22 @@ impl Page<'_> {
 
     fn assign(&self) -> String {
         self.view.part(LeasePart::Assign, self.cx)
+    }
+
+    /// The report of the last month that the lease was there in.
+    fn report(&self, pattern: &str) -> String {
+        let month = self.report_month();
+        let href = self.view.action(pattern, self.cx);
+        let joint = if href.contains('?') { '&' } else { '?' };
+        format!("{href}{joint}month={month}")
+    }
+
+    /// The one that runs, or the one that it ended in.
+    fn report_month(&self) -> String {
+        let terms = &self.view.terms;
+        let last = terms.ends_at.map_or(self.cx.now, |end| end.plus_ms(-1).min(self.cx.now));
+        let local = terms.zone.local(last).map(|local| (local.year, local.month));
+        local.map_or_else(String::new, path::month_text)
     }
 
     /// Hour records from its start on, up to its end or now.

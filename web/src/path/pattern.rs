@@ -92,6 +92,10 @@ pub const LEASES_IMPORT: &str = "/leases/import";
 pub const LEASE: &str = "/leases/{tenant}/{lease}";
 /// A lease's view struct.
 pub const LEASE_JSON: &str = "/leases/{tenant}/{lease}/lease.json";
+/// A month of a lease as a document to hand over; query `month`.
+pub const LEASE_REPORT_PDF: &str = "/leases/{tenant}/{lease}/report.pdf";
+/// The same as one HTML file.
+pub const LEASE_REPORT_HTML: &str = "/leases/{tenant}/{lease}/report.html";
 /// The form of its terms, and where it is sent.
 pub const LEASE_EDIT: &str = "/leases/{tenant}/{lease}/edit";
 /// Where GPUs are assigned to it.

@@ -150,6 +150,16 @@ struct Sent {
     faults: Vec<FieldFault>,
 }
 
+/// The page without anything that was sent, for the report.
+pub(super) async fn read(
+    http: &Http,
+    asker: &Asker,
+    at: At,
+    context: &Context,
+) -> Result<LeaseView, Fault> {
+    view(http, asker, at, (context, Sent::default())).await
+}
+
 async fn view(
     http: &Http,
     asker: &Asker,

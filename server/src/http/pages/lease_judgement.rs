@@ -16,18 +16,27 @@ const CALENDAR_DAYS: i64 = 62;
 /// Windows that are shown reach back so far.
 const VERDICT_DAYS: i64 = 400;
 
-/// Within the transaction of the page.
+/// What the page shows, within its transaction.
 pub(super) async fn judgement(
     tx: &mut Tx,
     lease: LeaseKey,
     nodes: &[NodeRow],
     context: &Context,
 ) -> Result<JudgementView, Fault> {
-    let now = context.now;
-    let hours = (now.plus_ms(-CALENDAR_DAYS * DAY_MS).hour(), now.hour().next());
+    let back = |days: i64| Period::new(context.now.plus_ms(-days * DAY_MS), context.now.plus_ms(1));
+    judgement_of(tx, lease, nodes, (context, back(CALENDAR_DAYS), back(VERDICT_DAYS))).await
+}
+
+/// Hours that begin in `calendar`, and verdicts whose windows touch `windows`.
+pub(super) async fn judgement_of(
+    tx: &mut Tx,
+    lease: LeaseKey,
+    nodes: &[NodeRow],
+    (context, calendar, windows): (&Context, Period, Period),
+) -> Result<JudgementView, Fault> {
+    let hours = (calendar.start.hour(), calendar.end.plus_ms(-1).hour().next());
     let hours = availability::by_hour(tx, lease, hours).await?;
-    let shown = Period::new(now.plus_ms(-VERDICT_DAYS * DAY_MS), now.plus_ms(1));
-    let mut rows = verdict::current(tx, lease, shown).await?;
+    let mut rows = verdict::current(tx, lease, windows).await?;
     rows.sort_by_key(|row| std::cmp::Reverse(row.judged.of.window.start));
     Ok(JudgementView {
         days: days(&hours, context),

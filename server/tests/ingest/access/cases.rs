@@ -124,6 +124,8 @@ pub(super) const CASES: &[Case] = &[
     post("/leases/import", Admin, OfTenant(LEASES), Wrote("lease_changed")),
     get("/leases/{tenant}/{lease}", Viewer, OfTenant("")),
     get("/leases/{tenant}/{lease}/lease.json", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/report.pdf", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/report.html", Viewer, OfTenant("")),
     get("/leases/{tenant}/{lease}/edit", Admin, OfTenant("")),
     post("/leases/{tenant}/{lease}/edit", Admin, OfTenant(TERMS), Wrote("lease_changed")),
     get("/leases/{tenant}/{lease}/assign", Admin, OfTenant("")),

@@ -66,14 +66,14 @@ fn rows<'a>(out: &mut Writer, lines: impl Iterator<Item = &'a VerdictLine>, cx: 
 }
 
 fn outcome(line: &VerdictLine, cx: &Context) -> Markup {
-    let (class, words) = match line.outcome {
-        Outcome::Met => ("verdict-met", Text::JudgedMet),
-        Outcome::Breached => ("verdict-breached", Text::JudgedBreached),
-        Outcome::Indeterminate => ("verdict-indeterminate", Text::JudgedIndeterminate),
-        Outcome::NotApplicable => ("verdict-none", Text::JudgedNotApplicable),
+    let class = match line.outcome {
+        Outcome::Met => "verdict-met",
+        Outcome::Breached => "verdict-breached",
+        Outcome::Indeterminate => "verdict-indeterminate",
+        Outcome::NotApplicable => "verdict-none",
     };
     let mut out = Writer::default();
-    out.element("strong", &[("class", &class)], cx.t(words));
+    out.element("strong", &[("class", &class)], cx.t(outcome_words(line.outcome)));
     if let Some(ppm) = line.target_ppm {
         let target = Quantity::ppm(ppm.into()).text(cx.language);
         out.text(format_args!(" {}", phrase::judged_target(cx.language, target)));
@@ -85,7 +85,16 @@ fn outcome(line: &VerdictLine, cx: &Context) -> Markup {
     out.finish()
 }
 
-fn unit(unit: &UnitName, cx: &Context) -> String {
+pub(super) fn outcome_words(outcome: Outcome) -> Text {
+    match outcome {
+        Outcome::Met => Text::JudgedMet,
+        Outcome::Breached => Text::JudgedBreached,
+        Outcome::Indeterminate => Text::JudgedIndeterminate,
+        Outcome::NotApplicable => Text::JudgedNotApplicable,
+    }
+}
+
+pub(super) fn unit(unit: &UnitName, cx: &Context) -> String {
     match unit {
         UnitName::Lease => cx.t(Text::JudgedWhole).to_owned(),
         UnitName::Node(name) => name.clone(),
@@ -107,7 +116,7 @@ fn window(line: &VerdictLine, cx: &Context) -> Markup {
 }
 
 /// `99.884 – 99.931 %`: by what is possible, and by what is proven.
-fn bounds(line: &VerdictLine, cx: &Context) -> String {
+pub(super) fn bounds(line: &VerdictLine, cx: &Context) -> String {
     if line.whole_ms == 0 {
         return String::new();
     }
@@ -117,7 +126,7 @@ fn bounds(line: &VerdictLine, cx: &Context) -> String {
 }
 
 /// Of nothing, nothing is said.
-fn percent(part: i64, whole: i64, cx: &Context) -> String {
+pub(super) fn percent(part: i64, whole: i64, cx: &Context) -> String {
     let ppm = Ppm::of(i128::from(part), i128::from(whole));
     ppm.map_or_else(String::new, |ppm| Quantity::ppm(ppm.0).text(cx.language))
 }
@@ -135,7 +144,7 @@ fn budget(line: &VerdictLine, cx: &Context) -> String {
     if line.is_over { text } else { format!("{text} ({})", cx.t(Text::JudgedSoFar)) }
 }
 
-fn credit(line: &VerdictLine, cx: &Context) -> String {
+pub(super) fn credit(line: &VerdictLine, cx: &Context) -> String {
     match &line.credit {
         Some(credit) if line.is_reviewed => credit.clone(),
         Some(credit) => format!("{credit} ({})", cx.t(Text::JudgedUnreviewed)),
@@ -158,7 +167,7 @@ fn remedies(line: &VerdictLine, cx: &Context) -> Markup {
     out.finish()
 }
 
-fn words(remedy: Remedy) -> Text {
+pub(super) fn words(remedy: Remedy) -> Text {
     match remedy {
         Remedy::WaitForEnd => Text::JudgedWaitForEnd,
         Remedy::InstallAgent => Text::JudgedInstallAgent,
