@@ -8,6 +8,7 @@
 pub(crate) mod asking;
 mod assets;
 mod cookie;
+mod deadlines;
 mod entrance;
 mod error;
 pub(crate) mod form;
@@ -74,7 +75,7 @@ fn routes(http: Http) -> Routes {
     use Need::{Admin, Nothing, Person, Viewer};
     const GET: Method = Method::GET;
     const POST: Method = Method::POST;
-    settings(Routes::new(http))
+    claims(settings(Routes::new(http)))
         .on(GET, pattern::OVERVIEW, Viewer, pages::overview::html)
         .on(GET, pattern::OVERVIEW_JSON, Viewer, pages::overview::json)
         .on(GET, pattern::NODE, Viewer, pages::node::html)
@@ -135,6 +136,21 @@ fn routes(http: Http) -> Routes {
         .on(GET, pattern::ASSET, Nothing, assets::file)
         .on(GET, "/healthz", Nothing, health::alive)
         .on(GET, "/readyz", Nothing, health::ready)
+}
+
+fn claims(routes: Routes) -> Routes {
+    use Need::{Admin, Viewer};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    routes
+        .on(POST, pattern::LEASE_CLAIM, Admin, pages::claim_draft::draft)
+        .on(GET, pattern::CLAIMS, Viewer, pages::claims::html)
+        .on(GET, pattern::CLAIMS_JSON, Viewer, pages::claims::json)
+        .on(GET, pattern::CLAIMS_CSV, Viewer, pages::claims::table)
+        .on(GET, pattern::CLAIM, Viewer, pages::claim::html)
+        .on(GET, pattern::CLAIM_JSON, Viewer, pages::claim::json)
+        .on(GET, pattern::CLAIM_TEXT, Viewer, pages::claim::text)
+        .on(POST, pattern::CLAIM_STEP, Admin, pages::claim::step)
 }
 
 fn settings(routes: Routes) -> Routes {

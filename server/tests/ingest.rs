@@ -16,6 +16,8 @@ mod agent;
 mod beginning;
 #[path = "ingest/cancelled.rs"]
 mod cancelled;
+#[path = "ingest/claims_page.rs"]
+mod claims_page;
 #[path = "ingest/clock_steps.rs"]
 mod clock_steps;
 #[path = "ingest/delivery.rs"]

@@ -5,6 +5,7 @@ use leasewatch_core::time::{Timestamp, Zone, tz_database_version};
 
 use crate::account::Account;
 use crate::assets::Asset;
+use crate::deadline::Deadlines;
 use crate::format::{self, Detail, Measure, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
@@ -44,6 +45,8 @@ pub struct Context {
     pub here: Address,
     /// Who looks at it.
     pub account: Account,
+    /// Deadlines of claims that are near, or passed.
+    pub deadlines: Deadlines,
     /// The server's version, for the footer.
     pub version: &'static str,
 }
@@ -112,6 +115,7 @@ impl Context {
             now: crate::pages::sample::NOW,
             here: Address { route: Route::Overview, state: crate::path::UrlState::default() },
             account: Account::User { name: "ada".to_owned(), may_change: true, is_operator: true },
+            deadlines: Deadlines::default(),
             version: "0.1.0",
         }
     }
@@ -219,6 +223,15 @@ impl Context {
 
     pub(crate) fn leases(&self) -> String {
         self.here.to(Route::Leases).href()
+    }
+
+    pub(crate) fn claims(&self) -> String {
+        self.here.to(Route::Claims).href()
+    }
+
+    /// What the head says of deadlines; nothing where none is near.
+    pub(crate) fn due(&self) -> Option<String> {
+        self.deadlines.words(self.now, self.language)
     }
 
     pub(crate) fn users(&self) -> String {

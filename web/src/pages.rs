@@ -4,6 +4,8 @@
 
 pub mod account;
 pub mod audit;
+pub mod claim;
+pub mod claims;
 pub mod costs;
 pub mod enroll;
 pub mod error;

@@ -17,8 +17,11 @@ mod snapshots;
 mod weight;
 
 use leasewatch_web::account::Account;
+use leasewatch_web::deadline::{DeadlineLine, Deadlines};
 use leasewatch_web::pages::account::{self, AccountView};
 use leasewatch_web::pages::audit::{self, AuditView};
+use leasewatch_web::pages::claim::{self, ClaimView};
+use leasewatch_web::pages::claims::{self, ClaimsView};
 use leasewatch_web::pages::costs::{self, CostsView};
 use leasewatch_web::pages::enroll::{self, EnrollTokenView, EnrollView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
@@ -68,6 +71,7 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
     let gpu = |view: GpuView| gpu::render(&view, &gpu_context(language, &view)).unwrap();
     let mut all = entrance(language);
     all.extend(rentals(language));
+    all.extend(claim_pages(language));
     all.extend([
         ("gpu", gpu(GpuView::sample())),
         ("gpu_months", gpu(GpuView::months_sample())),
@@ -101,6 +105,22 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
 fn enroll_token(language: Language, view: &EnrollTokenView) -> String {
     let route = Route::EnrollToken { tenant: "default".to_owned(), token: 4 };
     enroll::render_token(view, &context(language, route)).unwrap()
+}
+
+/// Claims; the head of one of them has deadlines.
+fn claim_pages(language: Language) -> Vec<(&'static str, String)> {
+    let list = |view| claims::render(view, &context(language, Route::Claims)).unwrap();
+    let deadlines = Deadlines::of(&DeadlineLine::samples());
+    let one = |view: &ClaimView| {
+        let here = context(language, Route::Claim(view.line.number));
+        claim::render(view, &Context { deadlines, ..here }).unwrap()
+    };
+    vec![
+        ("claims", list(&ClaimsView::sample())),
+        ("claims_empty", list(&ClaimsView::empty_sample())),
+        ("claim", one(&ClaimView::sample())),
+        ("claim_refused", one(&ClaimView::refused_sample())),
+    ]
 }
 
 /// Pages of who may come in: those that strangers see have no ways to others.

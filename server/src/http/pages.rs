@@ -2,6 +2,9 @@
 
 pub(super) mod account;
 pub(super) mod audit;
+pub(super) mod claim;
+pub(super) mod claim_draft;
+pub(super) mod claims;
 pub(super) mod costs;
 pub(super) mod enroll;
 pub(super) mod gpu;
@@ -10,6 +13,7 @@ pub(super) mod import;
 pub(super) mod import_run;
 pub(super) mod lease;
 pub(super) mod lease_assign;
+mod lease_budget;
 pub(super) mod lease_form;
 pub(super) mod lease_import;
 mod lease_judgement;

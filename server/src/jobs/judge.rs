@@ -11,17 +11,15 @@ mod downtime;
 mod facts;
 mod windows;
 
-use std::sync::LazyLock;
-
 use leasewatch_core::id::Slug;
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Profile, Profiles, shipped};
+use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Profile, Profiles};
 use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use super::{Jobs, pause};
 use crate::store::contracted::{self, ContractedLease};
 use crate::store::judge_work::{self, JudgeReason, Work};
-use crate::store::{LeaseKey, Scope, StoreError, TenantKey, Tx, availability, profile};
+use crate::store::{LeaseKey, Scope, StoreError, availability, profile};
 
 const JOB: &str = "judge";
 /// After an hour's end, time for its records to be written before silence is judged. What comes
@@ -111,7 +109,7 @@ async fn judge(jobs: &Jobs, key: LeaseKey, works: &[Work]) -> Result<u64, StoreE
         tx.commit().await?;
         return Ok(0);
     };
-    let profiles = profiles_of(&mut tx, key.tenant).await?;
+    let profiles = profile::all(&mut tx, key.tenant).await?;
     tx.commit().await?;
     let case = Case { lease, profiles, now };
     // The hour that runs is judged when it is over.
@@ -194,29 +192,6 @@ fn reason_of(works: &[Work], period: Period) -> JudgeReason {
         !asked.intersect(period).is_empty()
     };
     works.iter().filter(meets).map(|work| work.reason).min().unwrap_or(JudgeReason::Asked)
-}
-
-static SHIPPED: LazyLock<Vec<Profile>> = LazyLock::new(|| {
-    let parsed = shipped().iter().map(|(id, text)| (id, Profile::parse(text)));
-    parsed
-        .filter_map(|(id, profile)| {
-            profile
-                .inspect_err(|error| tracing::error!(id, %error, "a shipped profile is not read"))
-                .ok()
-        })
-        .collect()
-});
-
-/// The shipped profiles and the tenant's own contracts.
-async fn profiles_of(tx: &mut Tx, tenant: TenantKey) -> Result<Profiles, StoreError> {
-    let own = profile::of_tenant(tx, tenant).await?;
-    let mut profiles = Profiles::default();
-    for profile in SHIPPED.iter().cloned().chain(own.into_iter().map(|(profile, _)| profile)) {
-        if let Err(error) = profiles.add(profile) {
-            tracing::warn!(%error, "a profile does not count");
-        }
-    }
-    Ok(profiles)
 }
 
 impl Case {

@@ -2,6 +2,7 @@
 //! PostgreSQL.
 
 use leasewatch_core::availability::{DownCause, EvidenceClass, State, StateSums, UnknownCause};
+use leasewatch_core::cost::bill::{BillLine, ReadBill};
 use leasewatch_core::id::{EpochId, Hash, LifeUnitId, SlotNo};
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::metering::{GapCause, Grain, HourProfile, HourRecord, HourState, HourStretch};
@@ -13,13 +14,14 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Hour, Period, Timestamp};
 use leasewatch_server::jobs::{Jobs, close_hours, judge};
 use leasewatch_server::store::assignment::{self, NewAssignment};
 use leasewatch_server::store::availability::{self, AvailabilityRow};
+use leasewatch_server::store::bill::{self, NewBill};
 use leasewatch_server::store::hour::{self, NewHour};
 use leasewatch_server::store::incident::{self, IncidentRow};
 use leasewatch_server::store::judge_work::{self, JudgeReason};
 use leasewatch_server::store::lease::{self, Written};
 use leasewatch_server::store::notice::{self, StopKind};
 use leasewatch_server::store::verdict::{self, Basis, VerdictRow};
-use leasewatch_server::store::{LeaseKey, Scope, StoreError, claim, partition, profile};
+use leasewatch_server::store::{LeaseKey, Scope, StoreError, claim, partition, profile, provider};
 
 use crate::agent::{Agent, segment, slug};
 use crate::rig::{ALWAYS, NOW, Rig};
@@ -475,6 +477,136 @@ async fn a_proven_breach_owes_its_credit_and_what_was_judged_never_changes() {
     }
 }
 
+/// A hundred times the price of each hour, at most what the month before cost.
+const BY_THE_MONTH_BEFORE: &str = r#"
+schema = 1
+id = "month-before"
+version = 1
+provider = "Default"
+product = "H100"
+reviewed = false
+
+[source]
+url = "contract of 2026-08-01"
+read_on = "2026-08-01"
+
+[claim]
+deadline = "days"
+days = 30
+after = "incident"
+
+[[objective]]
+id = "each-outage"
+unit = "gpu"
+denominator = "contracted"
+
+[objective.downtime]
+predicates = ["gpu_lost", "gpu_count"]
+partial_slice = "exact"
+
+[objective.window]
+kind = "calendar"
+zone = "UTC"
+
+[objective.credit]
+kind = "multiplier"
+factor = "100"
+base = "prior-lease-charge"
+cap = "100"
+"#;
+
+#[tokio::test]
+async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
+    let rig = Rig::new().await;
+    let mut agent = Agent::new(49, NOW);
+    let mut client = rig.join(&agent).await.unwrap();
+    client.ack(rig.seal(&mut agent)).await;
+    let september = MONTH.plus_ms(-30 * DAY_MS);
+    let more = r#","kind":"reserved","profile":{"id":"month-before","version":1}"#;
+    let lease = rent(&rig, &agent, (september, 61), more).await;
+    let rented = Rented { rig, agent, lease };
+    let parsed = Profile::parse(BY_THE_MONTH_BEFORE).unwrap();
+    let mut tx = rented.tenant().await;
+    let text = (&parsed, BY_THE_MONTH_BEFORE);
+    assert!(profile::insert(&mut tx, lease.tenant, text, rented.written()).await.unwrap());
+    tx.commit().await.unwrap();
+    rented.assign(0).await;
+    rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
+    for hour in 0..10 {
+        let lost = [(0, 3_600_000, GapCause::GpuLost)];
+        rented.put_hour(Hour(HOUR.0 + hour), 1, &lost).await;
+    }
+    rented.judge().await;
+    let owed = async || {
+        let rows = rented.verdicts().await;
+        let is_own = |row: &&VerdictRow| {
+            row.judged.of.basis == Basis::Contract && row.judged.of.window.start == MONTH
+        };
+        rows.into_iter().filter(|row| is_own(&row)).next_back().unwrap()
+    };
+    // 10 h x 100 x 2 USD are 2,000 USD; 720 h of September at 2 USD are 1,440.
+    let by_terms = owed().await;
+    let said = |row: &VerdictRow| {
+        let used = &row.judged.details.credit.used;
+        let used = used.iter().map(|of| (of.of.clone(), of.amount.clone(), of.source.clone()));
+        (row.judged.credit.unwrap().0.to_string(), used.collect::<Vec<_>>())
+    };
+    let text = |of: [&str; 3]| (of[0].to_owned(), of[1].to_owned(), of[2].to_owned());
+    let hourly = text(["hourly-price", "2.00 USD", "terms"]);
+    let prior = text(["prior-lease-charge", "1440.00 USD", "terms"]);
+    assert_eq!(said(&by_terms), ("1440.00 USD".to_owned(), vec![hourly.clone(), prior]));
+    assert_eq!(by_terms.judged.details.credit.limits, ["cap"]);
+    let window = by_terms.judged.details.credit.used[1].window;
+    assert_eq!(window, (september.0, MONTH.0));
+
+    // The provider's own bill over all of September is believed before the terms; one over a part
+    // of it is not.
+    let bill = async |days: i64, amount: &str| {
+        let mut tx = rented.tenant().await;
+        let provider = provider::by_slug(&mut tx, &slug("default")).await.unwrap().unwrap();
+        let line = BillLine {
+            line: 2,
+            key: rented.agent.name.clone(),
+            period: Period::new(september, september.plus_ms(days * DAY_MS)),
+            quantity: None,
+            rate: None,
+            amount: amount.parse().unwrap(),
+        };
+        let bill = NewBill {
+            tenant: lease.tenant,
+            provider: provider.key,
+            file_name: "september.csv",
+            with_tax: false,
+            bill: &ReadBill { lines: vec![line], refused: Vec::new() },
+            at: rented.rig.clock.now(),
+            by: None,
+        };
+        bill::put(&mut tx, bill).await.unwrap();
+        let asked = (JudgeReason::Asked, rented.rig.clock.now());
+        judge_work::add(&mut tx, lease, HOUR.period(), asked).await.unwrap();
+        tx.commit().await.unwrap();
+        judge::turn(&jobs(&rented.rig)).await.unwrap();
+    };
+    bill(20, "100 USD").await;
+    assert_eq!(owed().await, by_terms, "a bill over a part would make the cap too low");
+    bill(30, "1200 USD").await;
+    let prior = text(["prior-lease-charge", "1200.00 USD", "bill"]);
+    let by_bill = owed().await;
+    assert_eq!(said(&by_bill), ("1200.00 USD".to_owned(), vec![hourly, prior]));
+    assert_eq!(by_bill.revision, by_terms.revision + 1);
+
+    // What was claimed of single outages is claimed once; what was not counts on.
+    claim_it(&rented, &by_bill).await;
+    let mut tx = rented.tenant().await;
+    let asked = (JudgeReason::Asked, rented.rig.clock.now());
+    judge_work::add(&mut tx, lease, HOUR.period(), asked).await.unwrap();
+    tx.commit().await.unwrap();
+    judge::turn(&jobs(&rented.rig)).await.unwrap();
+    let after = owed().await.judged;
+    assert_eq!((after.figures.proven_ms, after.figures.claimed_ms), (0, 10 * HOUR_MS));
+    assert_eq!(after.credit, None);
+}
+
 async fn claim_it(rented: &Rented, row: &VerdictRow) {
     let judged = &row.judged;
     let mut tx = rented.tenant().await;
@@ -492,8 +624,12 @@ async fn claim_it(rented: &Rented, row: &VerdictRow) {
             .collect(),
         asked: judged.credit.unwrap().0,
         deadline: Some(MONTH.plus_ms(40 * DAY_MS)),
+        facts: None,
     };
-    claim::insert(&mut tx, rented.lease, &draft, rented.written()).await.unwrap();
+    let number =
+        claim::draft(&mut tx, rented.lease, &draft, rented.written()).await.unwrap().unwrap();
+    let again = claim::draft(&mut tx, rented.lease, &draft, rented.written()).await.unwrap();
+    assert_eq!(again.unwrap_err().by, number, "an interval is not claimed twice");
     let stored = claim::list(&mut tx, rented.lease.tenant, Some(rented.lease)).await.unwrap();
     assert_eq!(stored[0].draft, draft);
     let at = rented.rig.clock.now();

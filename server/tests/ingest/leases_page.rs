@@ -273,10 +273,23 @@ async fn what_was_judged_stands_on_the_page_in_words() {
         (&verdict["outcome"], &verdict["is_contract"], &verdict["proven_ms"]),
         (&"indeterminate".into(), &false.into(), &0.into())
     );
+    // The whole of September that the rental covers, and not the part that is over alone; silence
+    // is no data.
+    let budget = &view["judgement"]["budgets"][0];
+    assert_eq!((&budget["allowed_ms"], &budget["spent_ms"]), (&12_816_000.into(), &0.into()));
+    assert!(budget["allowed_so_far_ms"].as_i64().unwrap() < 12_816_000, "{budget}");
+    let states: Vec<_> =
+        budget["burns"].as_array().unwrap().iter().map(|burn| burn["state"].clone()).collect();
+    assert_eq!(states, ["no_data", "no_data", "no_data"]);
     let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
-    for words in
-        ["indeterminate", "day-unknown", "unknown 16\u{202f}h", "which no provider promised"]
-    {
+    for words in [
+        "indeterminate",
+        "day-unknown",
+        "unknown 16\u{202f}h",
+        "which no provider promised",
+        "NO DATA",
+        "Whole window",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     let (_, page) = site.get(&admin, &format!("{lease}?lang=zh-CN")).await;

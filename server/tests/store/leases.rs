@@ -13,13 +13,14 @@ use leasewatch_server::apply::table::{self, Keep, Mapping, TableKind};
 use leasewatch_server::apply::{Document, Run, Verb, export};
 use leasewatch_server::store::assignment::{self, NewAssignment};
 use leasewatch_server::store::audit::Who;
+use leasewatch_server::store::judge_work::JudgeReason;
 use leasewatch_server::store::lease::{self, LeaseRow, NotWritten, Written};
 use leasewatch_server::store::node::NodeRow;
 use leasewatch_server::store::{
     Db, LeaseKey, Scope, StoreError, TenantKey, Tx, billing_session, judge_work, node_label,
 };
 
-use crate::fixture::{AT, connect, enrol, run, slug, texts};
+use crate::fixture::{AT, HOUR, connect, enrol, run, slug, texts};
 use crate::support;
 
 const WRITTEN: Written<'static> = Written { at: AT, by: Some("ada"), reason: None };
@@ -386,4 +387,48 @@ async fn the_file_of_the_documents_is_one() {
     let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
     let exported = export(&mut tx).await.unwrap();
     assert_eq!(apply(&test.db, tenant, &exported).await, Ok(vec![]));
+}
+
+/// A page writes two reasons of a lease in one order while the job takes them out in the other.
+/// Before rows that are being written were passed over, PostgreSQL had to end one of the two.
+#[tokio::test]
+async fn who_finishes_judging_waits_for_nobody_who_writes_reasons_in_another_order() {
+    let test = support::database().await;
+    let node = enrol(&test.db, "default", 1, Origin::Measured).await;
+    let tenant = node.key.tenant;
+    let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let lease = lease::create(&mut tx, tenant, &terms("lease-a", -9, None), WRITTEN).await;
+    let lease = lease.unwrap().unwrap();
+    let changed = HOUR.period();
+    for reason in [JudgeReason::Assignment, JudgeReason::Terms] {
+        judge_work::add(&mut tx, lease, changed, (reason, AT.plus_ms(HOUR_MS))).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+
+    let mut worker = test.db.begin(Scope::Worker).await.unwrap();
+    let listed = judge_work::list(&mut worker, 10).await.unwrap();
+    let works: Vec<_> = listed.into_iter().flat_map(|(_, works)| works).collect();
+    let of = |reason| works.iter().filter(move |work| work.reason == reason).cloned();
+    let of = |reason| of(reason).collect::<Vec<_>>();
+    let (assignment, rest) = (of(JudgeReason::Assignment), of(JudgeReason::Terms));
+    assert_eq!((assignment.len(), rest.len()), (1, 1));
+    let mut page = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let write = (JudgeReason::Terms, AT.plus_ms(HOUR_MS));
+    judge_work::add(&mut page, lease, changed, write).await.unwrap();
+    judge_work::finish(&mut worker, &assignment).await.unwrap();
+    // The page wants the row that the job took out; the job wants the row that the page wrote.
+    let job = async {
+        judge_work::finish(&mut worker, &rest).await?;
+        worker.commit().await
+    };
+    let page = async {
+        let write = (JudgeReason::Assignment, AT.plus_ms(HOUR_MS));
+        judge_work::add(&mut page, lease, changed, write).await?;
+        page.commit().await
+    };
+    let (job, page) = tokio::join!(job, page);
+    job.unwrap();
+    page.unwrap();
+    let left: Vec<_> = judged(&test.db).await.into_iter().map(|(_, _, reason)| reason).collect();
+    assert_eq!(left, ["assignment", "terms"], "both were written again");
 }

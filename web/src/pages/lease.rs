@@ -5,7 +5,9 @@
 //! line there, and what it shows in [`LeaseView`].
 
 mod assignments;
+mod budget;
 mod calendar;
+mod claims;
 mod history;
 mod inventory;
 mod judgement;
@@ -24,16 +26,20 @@ use leasewatch_core::time::Timestamp;
 use serde::Serialize;
 
 use super::NodeName;
+use super::claims::ClaimLine;
 use super::lease_form::FieldFault;
 use super::leases::{LeaseState, term};
 use crate::context::{Context, SUGGESTED_ZONES};
+use crate::deadline::DeadlineLine;
 use crate::format;
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::Markup;
 use crate::path::{self, LeasePart, Route, pattern};
 use crate::wire;
 
-pub use judgement::{DayStates, JudgementView, UnitName, VerdictLine};
+pub use judgement::{
+    BudgetLine, BurnLine, ClaimMark, DayStates, JudgementView, UnitName, VerdictLine,
+};
 
 /// Everything that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -46,6 +52,12 @@ pub struct LeaseView {
     pub state: LeaseState,
     /// What was judged.
     pub judgement: JudgementView,
+    /// Deadlines of claims that run, or passed not long ago.
+    pub deadlines: Vec<DeadlineLine>,
+    /// Its claims, the latest first.
+    pub claims: Vec<ClaimLine>,
+    /// The claim that holds what another one was to be drafted from.
+    pub taken_by: Option<i32>,
     /// What the contract says, as files have it.
     pub terms: LeaseTerms,
     /// Every revision of the terms, the latest first.
@@ -151,8 +163,10 @@ pub(super) struct Section {
 }
 
 /// Parts of the page in their order; `None` where there is nothing to say.
-const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 8] = [
+const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 10] = [
     verdict::section,
+    claims::section,
+    budget::section,
     calendar::section,
     terms::section,
     assignments::section,
@@ -261,6 +275,6 @@ impl Page<'_> {
 }
 
 /// Who wrote something.
-fn writer(by: Option<&str>, cx: &Context) -> String {
+pub(super) fn writer(by: Option<&str>, cx: &Context) -> String {
     by.map_or_else(|| cx.t(Text::LeaseCommandLine).to_owned(), str::to_owned)
 }

@@ -104,6 +104,22 @@ pub const LEASE_ASSIGN: &str = "/leases/{tenant}/{lease}/assign";
 pub const LEASE_ASSIGNMENT: &str = "/leases/{tenant}/{lease}/assignment";
 /// Where a billing session is added, ended or withdrawn.
 pub const LEASE_SESSION: &str = "/leases/{tenant}/{lease}/session";
+/// Where a claim is drafted from a verdict.
+pub const LEASE_CLAIM: &str = "/leases/{tenant}/{lease}/claim";
+/// Claims.
+pub const CLAIMS: &str = "/claims";
+/// Their view struct.
+pub const CLAIMS_JSON: &str = "/claims.json";
+/// The same as CSV.
+pub const CLAIMS_CSV: &str = "/claims.csv";
+/// A claim; `{claim}` is its number.
+pub const CLAIM: &str = "/claims/{claim}";
+/// A claim's view struct.
+pub const CLAIM_JSON: &str = "/claims/{claim}/claim.json";
+/// Its text in both languages.
+pub const CLAIM_TEXT: &str = "/claims/{claim}/claim.txt";
+/// Where a step of it is written down.
+pub const CLAIM_STEP: &str = "/claims/{claim}/step";
 /// The form of a node's labels, and where it is sent.
 pub const NODE_LABELS: &str = "/nodes/{node}/labels";
 /// The script that installs an agent.

@@ -15,14 +15,15 @@ use leasewatch_web::pages::lease::{
 use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::{LeasePart, Route};
 
+use super::claims::line as claim_line;
 use super::lease_judgement::judgement;
 use super::leases::{gpus, state};
 use crate::apply::entered::moment;
-use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
+use crate::http::{Http, deadlines};
 use crate::store::assignment::{AssignmentKey, AssignmentRow};
 use crate::store::audit::{self, Action};
 use crate::store::billing_session::BillingSessionKey;
@@ -30,7 +31,7 @@ use crate::store::lease::{self, LeaseRow, Written, period};
 use crate::store::node::NodeRow;
 use crate::store::user::Role;
 use crate::store::{
-    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, event, node,
+    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, claim, event, node,
 };
 
 /// Changes of hardware on the page.
@@ -122,7 +123,7 @@ pub(in crate::http) async fn html(
     finish(answer.await, &visit, &names)
 }
 
-fn finish(answer: Result<Response, Fault>, visit: &Visit, names: &Names) -> Response {
+pub(super) fn finish(answer: Result<Response, Fault>, visit: &Visit, names: &Names) -> Response {
     answer.unwrap_or_else(|fault| fault.page(&visit.at(route(names, LeasePart::Page))))
 }
 
@@ -145,9 +146,11 @@ pub(in crate::http) async fn json(
 
 /// What was sent and is shown again.
 #[derive(Default)]
-struct Sent {
-    entered: EnteredSession,
-    faults: Vec<FieldFault>,
+pub(super) struct Sent {
+    pub(super) entered: EnteredSession,
+    pub(super) faults: Vec<FieldFault>,
+    /// The claim that holds what was to be claimed.
+    pub(super) taken_by: Option<i32>,
 }
 
 /// The page without anything that was sent, for the report.
@@ -160,7 +163,7 @@ pub(super) async fn read(
     view(http, asker, at, (context, Sent::default())).await
 }
 
-async fn view(
+pub(super) async fn view(
     http: &Http,
     asker: &Asker,
     at: At,
@@ -175,7 +178,10 @@ async fn view(
     let nodes = node::list(&mut tx).await?;
     let assigned = gpus(assignments.iter(), &row.terms, now);
     let inventory = inventory(&mut tx, &row, (&assignments, &nodes)).await?;
-    let judgement = judgement(&mut tx, row.key, &nodes, context).await?;
+    let claims = claim::list(&mut tx, row.key.tenant, Some(row.key)).await?;
+    let judgement = judgement(&mut tx, &row, (&nodes, &claims), context).await?;
+    let mut deadlines = deadlines::of_scope(&mut tx, now).await?;
+    deadlines.retain(|line| line.lease == row.terms.name.as_str());
     tx.commit().await?;
     let state = state(&row.terms, &sessions, now);
     sessions.reverse();
@@ -185,6 +191,9 @@ async fn view(
         shows_tenant: asker.tenants(http, Role::Viewer).await?.len() > 1,
         state,
         judgement,
+        deadlines,
+        claims: claims.iter().map(|row| claim_line(row, now)).collect(),
+        taken_by: sent.taken_by,
         history: history.into_iter().map(revision).collect(),
         assignments: lines.collect(),
         gpus_unassigned: (i64::from(row.terms.gpu_count) - assigned).max(0),
@@ -322,7 +331,7 @@ pub(in crate::http) async fn session(
             };
             let faults = add(&mut at, &entered, (&context, written)).await?;
             if !faults.is_empty() {
-                let sent = Sent { entered, faults };
+                let sent = Sent { entered, faults, taken_by: None };
                 let view = view(&http, &asker, at, (&context, sent)).await?;
                 let page = Html(render(&view, &context)?);
                 return Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response());

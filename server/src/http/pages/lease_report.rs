@@ -90,7 +90,7 @@ async fn document(
     let mut lease = lease::read(http, asker, at_lease, &context).await?;
     let mut tx = http.db.begin(scope).await?;
     let nodes = node::list(&mut tx).await?;
-    lease.judgement = judgement_of(&mut tx, row.key, &nodes, (&context, window, window)).await?;
+    lease.judgement = judgement_of(&mut tx, &row, (&nodes, &[]), (&context, window, window)).await?;
     let (gpus, gaps) = measured(&mut tx, &row, &nodes, (zone, window)).await?;
     note(&mut tx, (asker, &context), &row, &month).await?;
     tx.commit().await?;

@@ -8,6 +8,7 @@ use leasewatch_server::store::user::Role;
 use leasewatch_server::store::user_link::Purpose;
 
 use super::cases::{CASES, Case, Ids, Trace};
+use super::claimable;
 use super::site::{Ask, Site, text};
 
 /// Who asks, and what that person or program may do where.
@@ -124,8 +125,17 @@ const MARK: &str = "foreign-";
 const WITH_BOTH: [&str; 4] = ["admin-who-sees-theirs", "admin", "operator", "operator-token"];
 /// Ids of tenants' rows, of which one at a time is another tenant's. A route that names a row of a
 /// new kind adds it here and in [`World::rows`].
-const TENANT_IDS: [&str; 7] =
-    ["{node}", "{import}", "{tenant}", "{token}", "{lease}", "{assignment}", "{billed}"];
+const TENANT_IDS: [&str; 9] = [
+    "{node}",
+    "{import}",
+    "{tenant}",
+    "{token}",
+    "{lease}",
+    "{assignment}",
+    "{billed}",
+    "{verdict}",
+    "{claim}",
+];
 
 impl World {
     async fn new() -> Self {
@@ -144,6 +154,8 @@ impl World {
             ("{lease}", "lease-of-nobody".to_owned()),
             ("{assignment}", "999999".to_owned()),
             ("{billed}", "999999".to_owned()),
+            ("{verdict}", "0".repeat(64)),
+            ("{claim}", "999999".to_owned()),
             ("{session}", "999999".to_owned()),
             ("{api_token}", "999999".to_owned()),
         ];
@@ -190,6 +202,8 @@ impl World {
         let of_lease = format!("join lease using (tenant_id, lease_id) where name = '{lease}'");
         let assignment = format!("select assignment_id::bigint from assignment {of_lease}");
         let billed = format!("select session_id::bigint from billing_session {of_lease}");
+        let verdict = claimable::put(site, &lease, byte).await;
+        let claim = format!("select claim_id::bigint from claim {of_lease}");
         let token = format!(
             "select max(token_id)::bigint from join_token where created_by = '{word}-maker'"
         );
@@ -201,6 +215,8 @@ impl World {
             ("{lease}", lease),
             ("{assignment}", site.count(&assignment).await.to_string()),
             ("{billed}", site.count(&billed).await.to_string()),
+            ("{verdict}", verdict),
+            ("{claim}", site.count(&claim).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),
             ("{api_token}", String::new()),
@@ -259,7 +275,8 @@ impl World {
     /// Takes back what can be done only once.
     async fn mend(&self) {
         let mend = "update join_token set revoked_at = null; update node_key set revoked_at = null;
-            delete from assignment where slot_no = 0;
+            delete from assignment where slot_no = 0; delete from claim_step;
+            delete from claim where written_by is not null;
             update assignment set ends_at = null, withdrawn_at = null, reason = null;
             update billing_session set ends_at = null, withdrawn_at = null;
             delete from judge_work where lease_id in (select lease_id from lease where name = 'made-in-test');
@@ -376,7 +393,7 @@ impl Answer {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
         let words = TENANT_IDS
             .iter()
-            .filter(|name| !["{token}", "{assignment}", "{billed}"].contains(*name));
+            .filter(|name| !["{token}", "{assignment}", "{billed}", "{claim}"].contains(*name));
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }

@@ -10,6 +10,8 @@ use crate::context::Context;
 use crate::format::Quantity;
 use crate::i18n::{Text, phrase};
 use crate::markup::{Markup, Writer};
+use crate::pages::claims::state_text;
+use crate::path::{Route, pattern};
 
 /// Verdicts of one kind on the page; `.json` has all.
 const SHOWN: usize = 48;
@@ -26,18 +28,22 @@ pub(super) fn section(view: &LeaseView, cx: &Context) -> Option<Section> {
     let of = |is_contract| verdicts.iter().filter(move |line| line.is_contract == is_contract);
     if of(true).next().is_some() {
         out.element("h3", &[], cx.t(Text::JudgedContract));
-        rows(&mut out, of(true), cx);
+        rows(&mut out, of(true), (view, cx));
     } else if !verdicts.is_empty() {
         out.element("p", &[("class", &"note")], cx.t(Text::JudgedNoProfile));
     }
     if of(false).next().is_some() {
         out.element("h3", &[], cx.t(Text::JudgedQuality));
-        rows(&mut out, of(false), cx);
+        rows(&mut out, of(false), (view, cx));
     }
     Some(Section { id: "verdict", title: Text::JudgedVerdicts, body: out.finish() })
 }
 
-fn rows<'a>(out: &mut Writer, lines: impl Iterator<Item = &'a VerdictLine>, cx: &Context) {
+fn rows<'a>(
+    out: &mut Writer,
+    lines: impl Iterator<Item = &'a VerdictLine>,
+    (view, cx): (&LeaseView, &Context),
+) {
     let heads = [
         Text::JudgedOutcome,
         Text::JudgedUnit,
@@ -56,7 +62,7 @@ fn rows<'a>(out: &mut Writer, lines: impl Iterator<Item = &'a VerdictLine>, cx: 
             bounds(line, cx).into(),
             percent(line.known_ms, line.known_ms + line.unknown_ms, cx).into(),
             budget(line, cx).into(),
-            credit(line, cx).into(),
+            owed(line, view, cx).into(),
             remedies(line, cx).into(),
         ];
         (line.outcome == Outcome::NotApplicable, cells)
@@ -142,6 +148,38 @@ fn budget(line: &VerdictLine, cx: &Context) -> String {
     };
     // What is allowed of a window grows with it.
     if line.is_over { text } else { format!("{text} ({})", cx.t(Text::JudgedSoFar)) }
+}
+
+/// The credit, and the claim for it or the button that drafts one.
+fn owed(line: &VerdictLine, view: &LeaseView, cx: &Context) -> Markup {
+    let mut out = Writer::default();
+    out.text(credit(line, cx));
+    if line.claimed_ms > 0 {
+        let time = Quantity::duration_ms(line.claimed_ms).text(cx.language);
+        let words = phrase::claim_already_ms(cx.language, time);
+        out.element("span", &[("class", &"remedy quiet")], words);
+    }
+    if let Some(claim) = line.claim {
+        out.open("span", &[("class", &"remedy")]);
+        let href = cx.here.to(Route::Claim(claim.number)).href();
+        out.element("a", &[("href", &href)], phrase::claim_one(cx.language, claim.number));
+        let is_asked = matches!(claim.state, "filed" | "accepted");
+        let words = if is_asked { Text::ClaimAlready } else { state_text(claim.state) };
+        out.text(format_args!(" {}", cx.t(words)));
+        out.close("span");
+    } else if line.is_owed && line.credit.is_none() {
+        out.element("span", &[("class", &"remedy quiet")], cx.t(Text::ClaimNoAmount));
+    } else if line.is_owed && view.may_change {
+        let action = view.action(pattern::LEASE_CLAIM, cx);
+        out.open("form", &[("class", &"row"), ("method", &"post"), ("action", &action)]);
+        let hash = &line.hash;
+        out.open("input", &[("type", &"hidden"), ("name", &"verdict"), ("value", hash)]);
+        let attributes: [(&str, &dyn std::fmt::Display); 2] =
+            [("type", &"submit"), ("class", &"small")];
+        out.element("button", &attributes, cx.t(Text::ClaimMake));
+        out.close("form");
+    }
+    out.finish()
 }
 
 pub(super) fn credit(line: &VerdictLine, cx: &Context) -> String {
