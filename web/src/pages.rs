@@ -4,6 +4,10 @@
 
 pub mod account;
 pub mod audit;
+pub mod bill;
+pub mod bill_import;
+pub mod bills;
+pub mod contracts;
 pub mod costs;
 pub mod enroll;
 pub mod error;
@@ -20,8 +24,10 @@ pub mod link;
 pub mod node;
 pub mod node_labels;
 pub mod overview;
+pub mod prices;
 pub(crate) mod sample;
 mod sample_gpu;
+mod sheet;
 pub mod sign_in;
 pub mod tenants;
 pub mod users;

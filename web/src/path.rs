@@ -1,6 +1,7 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
+mod bill;
 mod costs;
 mod escape;
 mod lease;
@@ -9,6 +10,7 @@ pub mod pattern;
 mod query_error;
 mod range;
 
+pub use bill::{BillPart, bill, contract, of_money, offers};
 pub use costs::{CostGroup, CostsState, month_text};
 pub use lease::{LeasePart, lease_action};
 pub use query_error::QueryError;
@@ -82,6 +84,12 @@ pub enum Route {
         /// Which of its pages.
         part: LeasePart,
     },
+    /// A page about bills.
+    Bill(BillPart),
+    /// Price tables, and what they offer.
+    Prices,
+    /// SLA profiles, and the form of an own contract.
+    Contracts,
     /// The labels of the node with this id.
     NodeLabels(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
@@ -211,6 +219,9 @@ impl Address {
             Route::LeaseNew => pattern::LEASE_NEW.to_owned(),
             Route::LeasesImport => pattern::LEASES_IMPORT.to_owned(),
             Route::Lease { tenant, lease, part } => of_lease(part.pattern(), tenant, lease),
+            Route::Bill(part) => part.path(),
+            Route::Prices => pattern::PRICES.to_owned(),
+            Route::Contracts => pattern::CONTRACTS.to_owned(),
             Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
@@ -231,6 +242,9 @@ impl Address {
             Route::Lease { tenant, lease, part: LeasePart::Page } => {
                 of_lease(pattern::LEASE_JSON, tenant, lease)
             }
+            Route::Bill(part) => part.json()?,
+            Route::Prices => pattern::PRICES_JSON.to_owned(),
+            Route::Contracts => pattern::CONTRACTS_JSON.to_owned(),
             Route::Import
             | Route::LeaseNew
             | Route::LeasesImport

@@ -2,6 +2,9 @@
 
 pub(super) mod account;
 pub(super) mod audit;
+pub(super) mod bill_import;
+pub(super) mod bills;
+pub(super) mod contracts;
 pub(super) mod costs;
 pub(super) mod enroll;
 pub(super) mod gpu;
@@ -13,11 +16,13 @@ pub(super) mod lease_assign;
 pub(super) mod lease_form;
 pub(super) mod lease_import;
 mod lease_judgement;
+pub(super) mod lease_sessions;
 pub(super) mod leases;
 pub(super) mod link;
 pub(super) mod node;
 pub(super) mod node_labels;
 pub(super) mod overview;
+pub(super) mod prices;
 pub(super) mod sign_in;
 pub(super) mod tenants;
 pub(super) mod users;

@@ -5,12 +5,13 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use leasewatch_core::id::Slug;
-use leasewatch_core::lease::{BillingSession, SessionSource};
+use leasewatch_core::lease::{BillingSession, PriceUnit, SessionSource};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::NodeName;
 use leasewatch_web::pages::lease::{
-    AssignmentLine, EnteredSession, InventoryLine, LeaseView, Revision, SessionLine, render,
+    AssignmentLine, EnteredSchedule, EnteredSession, InventoryLine, LeaseView, Revision,
+    ScheduleLine, SessionLine, Surplus, render,
 };
 use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::{LeasePart, Route};
@@ -30,7 +31,8 @@ use crate::store::lease::{self, LeaseRow, Written, period};
 use crate::store::node::NodeRow;
 use crate::store::user::Role;
 use crate::store::{
-    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, event, node,
+    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_schedule, billing_session,
+    event, node,
 };
 
 /// Changes of hardware on the page.
@@ -102,7 +104,12 @@ pub(in crate::http) async fn note(
 }
 
 /// The same of the lease that is open.
-async fn note_of(at: &mut At, asker: &Asker, context: &Context, what: &str) -> Result<(), Fault> {
+pub(super) async fn note_of(
+    at: &mut At,
+    asker: &Asker,
+    context: &Context,
+    what: &str,
+) -> Result<(), Fault> {
     let (tenant, name) = (at.row.key.tenant, at.row.terms.name.clone());
     Ok(note(&mut at.tx, (tenant, name.as_str()), (asker, context.now), what).await?)
 }
@@ -122,7 +129,7 @@ pub(in crate::http) async fn html(
     finish(answer.await, &visit, &names)
 }
 
-fn finish(answer: Result<Response, Fault>, visit: &Visit, names: &Names) -> Response {
+pub(super) fn finish(answer: Result<Response, Fault>, visit: &Visit, names: &Names) -> Response {
     answer.unwrap_or_else(|fault| fault.page(&visit.at(route(names, LeasePart::Page))))
 }
 
@@ -145,12 +152,13 @@ pub(in crate::http) async fn json(
 
 /// What was sent and is shown again.
 #[derive(Default)]
-struct Sent {
-    entered: EnteredSession,
-    faults: Vec<FieldFault>,
+pub(super) struct Sent {
+    pub(super) entered: EnteredSession,
+    pub(super) schedule: Option<EnteredSchedule>,
+    pub(super) faults: Vec<FieldFault>,
 }
 
-async fn view(
+pub(super) async fn view(
     http: &Http,
     asker: &Asker,
     at: At,
@@ -165,6 +173,12 @@ async fn view(
     let nodes = node::list(&mut tx).await?;
     let assigned = gpus(assignments.iter(), &row.terms, now);
     let inventory = inventory(&mut tx, &row, (&assignments, &nodes)).await?;
+    let surplus = assignment::surplus(&row.terms, &assignments);
+    let schedule = billing_schedule::of_lease(&mut tx, row.key).await?;
+    let own = row.terms.prices.iter().rev().find(|price| price.from <= now);
+    let own = own.filter(|price| price.unit == PriceUnit::GpuHour).map(|price| price.amount);
+    let (offers, offers_cheaper) =
+        super::prices::beside(&mut tx, &row.terms.gpu_model, own).await?;
     let judgement = judgement(&mut tx, row.key, &nodes, context).await?;
     tx.commit().await?;
     let state = state(&row.terms, &sessions, now);
@@ -178,6 +192,18 @@ async fn view(
         history: history.into_iter().map(revision).collect(),
         assignments: lines.collect(),
         gpus_unassigned: (i64::from(row.terms.gpu_count) - assigned).max(0),
+        surplus: surplus.map(|(count, since)| Surplus {
+            gpus: i64::try_from(count).unwrap_or(i64::MAX),
+            since,
+        }),
+        schedule: schedule.map(|of| ScheduleLine {
+            rule: of.rule.to_string(),
+            zone: of.zone.name().to_owned(),
+            starts_at: of.starts_at,
+        }),
+        offers,
+        offers_cheaper,
+        entered_schedule: sent.schedule.unwrap_or_default(),
         sessions: sessions
             .into_iter()
             .map(|row| SessionLine {
@@ -312,7 +338,7 @@ pub(in crate::http) async fn session(
             };
             let faults = add(&mut at, &entered, (&context, written)).await?;
             if !faults.is_empty() {
-                let sent = Sent { entered, faults };
+                let sent = Sent { entered, faults, ..Sent::default() };
                 let view = view(&http, &asker, at, (&context, sent)).await?;
                 let page = Html(render(&view, &context)?);
                 return Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response());
