@@ -9,20 +9,28 @@
 //! other programs (`table`).
 
 mod assignment;
+pub mod bill_command;
+pub mod bills;
 pub mod command;
+pub mod contract;
 mod document;
 pub mod entered;
 mod export;
 mod lease;
 mod node_labels;
+pub mod prices;
+pub(crate) mod schedule;
 mod session;
+pub mod spreadsheet;
 pub mod table;
 
 use std::fmt;
 
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::lease::written::{AssignmentEntry, NodeLabelsEntry, SessionEntry};
+use leasewatch_core::lease::written::{
+    AssignmentEntry, NodeLabelsEntry, ScheduleEntry, SessionEntry,
+};
 use leasewatch_core::time::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
@@ -30,7 +38,7 @@ use toml::Spanned;
 use crate::store::audit::{self, Action, Who};
 use crate::store::lease::{self as leases, LeaseRow, Written};
 use crate::store::node::{self, NodeRow};
-use crate::store::{StoreError, TenantKey, Tx};
+use crate::store::{StoreError, TenantKey, Tx, assignment as assignments};
 
 pub use document::{Document, Refusal};
 pub use export::export;
@@ -47,6 +55,8 @@ struct Tables {
     #[serde(default)]
     session: Vec<Spanned<SessionEntry>>,
     #[serde(default)]
+    schedule: Vec<Spanned<ScheduleEntry>>,
+    #[serde(default)]
     assignment: Vec<Spanned<AssignmentEntry>>,
     #[serde(default)]
     node_labels: Vec<Spanned<NodeLabelsEntry>>,
@@ -57,6 +67,7 @@ async fn kinds(run: &mut Run<'_>, documents: &[Document]) -> Result<Vec<Refusal>
     let mut refused = Vec::new();
     each(run, (documents, &mut refused), |t| &t.lease, lease::apply).await?;
     each(run, (documents, &mut refused), |t| &t.session, session::apply).await?;
+    each(run, (documents, &mut refused), |t| &t.schedule, schedule::apply).await?;
     each(run, (documents, &mut refused), |t| &t.assignment, assignment::apply).await?;
     each(run, (documents, &mut refused), |t| &t.node_labels, node_labels::apply).await?;
     Ok(refused)
@@ -110,6 +121,16 @@ pub enum Verb {
     Withdraw,
     /// It is there as the file has it.
     Keep,
+    /// Nothing was done; something is to be known.
+    Warn,
+}
+
+impl Verb {
+    /// Whether something is another than it was.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        !matches!(self, Self::Keep | Self::Warn)
+    }
 }
 
 /// Leaves an entry of a run that changed something, in its transaction: one for all of it, since a
@@ -120,7 +141,7 @@ async fn note(
     (at, who): (Timestamp, &Who),
     changes: &[Change],
 ) -> Result<(), StoreError> {
-    let changed = changes.iter().filter(|change| change.verb != Verb::Keep);
+    let changed = changes.iter().filter(|change| change.verb.is_change());
     let changed: Vec<String> = changed.map(ToString::to_string).collect();
     if changed.is_empty() {
         return Ok(());
@@ -146,6 +167,7 @@ impl fmt::Display for Change {
             Verb::Change => "change",
             Verb::Withdraw => "withdraw",
             Verb::Keep => "keep",
+            Verb::Warn => "warning",
         };
         write!(f, "{verb:<8} {}", self.what)
     }
@@ -163,6 +185,10 @@ pub struct Wrong {
 impl Wrong {
     fn new(field: impl Into<String>, matter: impl Into<String>) -> Self {
         Self { field: field.into(), matter: matter.into() }
+    }
+
+    fn of_field(field: &str, error: &impl fmt::Display) -> Self {
+        Self::new(field, error.to_string())
     }
 
     /// An error of the store that begins with its field: `name: another lease has this name`.
@@ -208,11 +234,36 @@ impl<'a> Run<'a> {
         documents: &[Document],
     ) -> Result<Result<Vec<Change>, Vec<Refusal>>, StoreError> {
         let refused = kinds(&mut self, documents).await?;
+        if refused.is_empty() {
+            self.warn_of_surplus(documents).await?;
+        }
         Ok(if refused.is_empty() { Ok(self.changes) } else { Err(refused) })
     }
 
     fn did(&mut self, verb: Verb, what: impl Into<String>) {
         self.changes.push(Change { verb, what: what.into() });
+    }
+
+    /// Says of each lease that files name whether more slots are assigned than it has GPUs. That is
+    /// no mistake of the files alone: a GPU may have been replaced.
+    async fn warn_of_surplus(&mut self, documents: &[Document]) -> Result<(), StoreError> {
+        let mut names = std::collections::BTreeSet::new();
+        for tables in documents.iter().map(|document| &document.tables) {
+            names.extend(tables.lease.iter().map(|lease| lease.get_ref().name.clone()));
+            names.extend(tables.assignment.iter().map(|of| of.get_ref().lease.clone()));
+        }
+        for name in names {
+            let Some(row) = leases::by_name(self.tx, self.tenant, &name).await? else { continue };
+            let rows = assignments::of_lease(self.tx, row.key).await?;
+            if let Some((most, at)) = assignments::surplus(&row.terms, &rows) {
+                let contracted = row.terms.gpu_count;
+                self.did(
+                    Verb::Warn,
+                    format!("lease {name}: {most} GPUs are assigned from {at}, {contracted} are contracted"),
+                );
+            }
+        }
+        Ok(())
     }
 
     async fn lease(&mut self, name: &Slug) -> Result<LeaseRow, Fault> {

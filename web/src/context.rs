@@ -10,7 +10,7 @@ use crate::format::{self, Detail, Measure, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
 use crate::names;
-use crate::path::{Address, RangeState, Route, pattern};
+use crate::path::{Address, BillPart, RangeState, Route, pattern};
 
 /// The policy that pages are written for: nothing inline, nothing from elsewhere.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -260,6 +260,18 @@ impl Context {
 
     pub(crate) fn costs(&self) -> String {
         self.here.to(Route::Costs).href()
+    }
+
+    pub(crate) fn bills(&self) -> String {
+        self.here.to(Route::Bill(BillPart::List)).href()
+    }
+
+    pub(crate) fn contracts(&self) -> String {
+        self.here.to(Route::Contracts).href()
+    }
+
+    pub(crate) fn prices(&self) -> String {
+        self.here.to(Route::Prices).href()
     }
 
     pub(crate) fn sign_out(&self) -> &'static str {

@@ -28,6 +28,7 @@
 
 mod audit;
 mod claims;
+mod bill;
 mod costs;
 mod leases;
 mod readings;
@@ -40,6 +41,7 @@ use leasewatch_core::sample::Metric;
 
 pub use audit::{audit, audit_header};
 pub use claims::claims;
+pub use bill::{bill, bills, prices};
 pub use costs::{CostRow, costs};
 pub use leases::leases;
 pub use readings::readings;

@@ -2,6 +2,7 @@
 //! zone, week, range, and whether it refreshes itself.
 
 mod claim;
+mod bill;
 mod costs;
 mod escape;
 mod lease;
@@ -10,6 +11,7 @@ pub mod pattern;
 mod query_error;
 mod range;
 
+pub use bill::{BillPart, bill, contract, of_money, offers};
 pub use costs::{CostGroup, CostsState, month_text};
 pub use lease::{LeasePart, lease_action};
 pub use query_error::QueryError;
@@ -88,6 +90,12 @@ pub enum Route {
     Claims,
     /// The claim of this number.
     Claim(i32),
+    /// A page about bills.
+    Bill(BillPart),
+    /// Price tables, and what they offer.
+    Prices,
+    /// SLA profiles, and the form of an own contract.
+    Contracts,
     /// The labels of the node with this id.
     NodeLabels(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
@@ -219,6 +227,9 @@ impl Address {
             Route::Lease { tenant, lease, part } => of_lease(part.pattern(), tenant, lease),
             Route::Claims => pattern::CLAIMS.to_owned(),
             Route::Claim(number) => of_claim(pattern::CLAIM, *number),
+            Route::Bill(part) => part.path(),
+            Route::Prices => pattern::PRICES.to_owned(),
+            Route::Contracts => pattern::CONTRACTS.to_owned(),
             Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
@@ -241,6 +252,9 @@ impl Address {
             Route::Lease { tenant, lease, part: LeasePart::Page } => {
                 of_lease(pattern::LEASE_JSON, tenant, lease)
             }
+            Route::Bill(part) => part.json()?,
+            Route::Prices => pattern::PRICES_JSON.to_owned(),
+            Route::Contracts => pattern::CONTRACTS_JSON.to_owned(),
             Route::Import
             | Route::LeaseNew
             | Route::LeasesImport

@@ -22,6 +22,10 @@ use leasewatch_web::pages::account::{self, AccountView};
 use leasewatch_web::pages::audit::{self, AuditView};
 use leasewatch_web::pages::claim::{self, ClaimView};
 use leasewatch_web::pages::claims::{self, ClaimsView};
+use leasewatch_web::pages::bill::{self, BillView};
+use leasewatch_web::pages::bill_import::{self, BillImportView};
+use leasewatch_web::pages::bills::{self, BillsView};
+use leasewatch_web::pages::contracts::{self, ContractsView};
 use leasewatch_web::pages::costs::{self, CostsView};
 use leasewatch_web::pages::enroll::{self, EnrollTokenView, EnrollView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
@@ -37,10 +41,11 @@ use leasewatch_web::pages::link::{self, LinkPurpose, LinkView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::node_labels::{self, NodeLabelsView};
 use leasewatch_web::pages::overview::{self, OverviewView};
+use leasewatch_web::pages::prices::{self, PricesView};
 use leasewatch_web::pages::sign_in::{self, SignInView};
 use leasewatch_web::pages::tenants::{self, TenantsView};
 use leasewatch_web::pages::users::{self, UsersView};
-use leasewatch_web::path::{Address, LeasePart, RangeState, Route, UrlState};
+use leasewatch_web::path::{Address, BillPart, LeasePart, RangeState, Route, UrlState};
 use leasewatch_web::{Context, Language};
 
 fn context(language: Language, route: Route) -> Context {
@@ -72,6 +77,7 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
     let mut all = entrance(language);
     all.extend(rentals(language));
     all.extend(claim_pages(language));
+    all.extend(money(language));
     all.extend([
         ("gpu", gpu(GpuView::sample())),
         ("gpu_months", gpu(GpuView::months_sample())),
@@ -150,6 +156,27 @@ fn entrance(language: Language) -> Vec<(&'static str, String)> {
             tenants::render(&TenantsView::sample(), &context(language, Route::Tenants)).unwrap(),
         ),
         ("users", users::render(&UsersView::sample(), &context(language, Route::Users)).unwrap()),
+    ]
+}
+
+/// Pages about bills and prices.
+fn money(language: Language) -> Vec<(&'static str, String)> {
+    let at = |part| context(language, Route::Bill(part));
+    let list = |view| bills::render(&view, &at(BillPart::List)).unwrap();
+    let import = |view| bill_import::render(&view, &at(BillPart::Import)).unwrap();
+    let one = BillPart::One { tenant: "default".to_owned(), number: 2 };
+    let own = |view| contracts::render(&view, &context(language, Route::Contracts)).unwrap();
+    let prices = |view| prices::render(&view, &context(language, Route::Prices)).unwrap();
+    vec![
+        ("bills", list(BillsView::sample())),
+        ("bills_empty", list(BillsView::empty_sample())),
+        ("bill", bill::render(&BillView::sample(), &at(one)).unwrap()),
+        ("bill_import", import(BillImportView::sample())),
+        ("bill_import_first", import(BillImportView::first_sample())),
+        ("contracts", own(ContractsView::sample())),
+        ("contracts_reading", own(ContractsView::reading_sample())),
+        ("prices", prices(PricesView::sample())),
+        ("prices_empty", prices(PricesView::empty_sample())),
     ]
 }
 

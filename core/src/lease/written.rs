@@ -47,6 +47,24 @@ pub struct SessionEntry {
     pub withdrawn: bool,
 }
 
+/// The weekly rule by which a lease runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleEntry {
+    /// The lease's public name.
+    #[serde(with = "value::text")]
+    pub lease: Slug,
+    /// The rule, as [`super::Schedule`] reads it; in the lease's zone.
+    #[serde(default)]
+    pub rule: String,
+    /// From when it holds; absent: the lease's start for the first rule, now for another one.
+    #[serde(default, with = "value::maybe_at", skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Timestamp>,
+    /// The lease has no rule from then on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub withdrawn: bool,
+}
+
 /// Slots of a node that a lease covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,15 +1,20 @@
 //! What is stored, as a file that can be applied: applied at once, it changes nothing.
 
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::lease::written::{AssignmentEntry, NodeLabelsEntry, SessionEntry};
+use leasewatch_core::lease::written::{
+    AssignmentEntry, NodeLabelsEntry, ScheduleEntry, SessionEntry,
+};
 use serde::Serialize;
 
-use crate::store::{StoreError, Tx, assignment, billing_session, lease, node, node_label};
+use crate::store::{
+    StoreError, Tx, assignment, billing_schedule, billing_session, lease, node, node_label,
+};
 
 #[derive(Serialize)]
 struct File {
     lease: Vec<LeaseTerms>,
     session: Vec<SessionEntry>,
+    schedule: Vec<ScheduleEntry>,
     assignment: Vec<AssignmentEntry>,
     node_labels: Vec<NodeLabelsEntry>,
 }
@@ -21,9 +26,17 @@ struct File {
 /// [`StoreError`] of the database.
 pub async fn export(tx: &mut Tx) -> Result<String, StoreError> {
     let rows = lease::list(tx).await?;
-    let mut session = Vec::new();
+    let (mut session, mut schedule) = (Vec::new(), Vec::new());
     for row in &rows {
-        for found in billing_session::of_lease(tx, row.key).await? {
+        schedule.extend(billing_schedule::of_lease(tx, row.key).await?.map(|of| ScheduleEntry {
+            lease: row.terms.name.clone(),
+            rule: of.rule.to_string(),
+            starts_at: Some(of.starts_at),
+            withdrawn: false,
+        }));
+        let known = billing_session::of_lease(tx, row.key).await?;
+        // What follows from a rule is made again by the rule.
+        for found in known.into_iter().filter(|found| found.from.schedule.is_none()) {
             session.push(SessionEntry {
                 lease: row.terms.name.clone(),
                 starts_at: found.session.starts_at,
@@ -62,6 +75,7 @@ pub async fn export(tx: &mut Tx) -> Result<String, StoreError> {
     let file = File {
         lease: rows.into_iter().map(|row| row.terms).collect(),
         session,
+        schedule,
         assignment: assignments,
         node_labels: node_labels.collect(),
     };

@@ -6,12 +6,12 @@
 
 mod column;
 
-use encoding_rs::{Encoding, GB18030, UTF_8};
 use leasewatch_core::id::{Slug, clean_text};
 use leasewatch_core::lease::written::SessionEntry;
 use leasewatch_core::lease::{LeaseTerms, SessionSource};
 
 use super::entered::{self, Entered};
+use super::spreadsheet::{decode, delimiter};
 use super::{Change, Fault, Run, Verb, Wrong, lease, session};
 use crate::store::audit::Who;
 use crate::store::lease::{self as leases, Written};
@@ -123,12 +123,8 @@ pub enum NoTable {
 /// [`NoTable`].
 pub fn read(bytes: &[u8], mapping: &Mapping) -> Result<Vec<TableRow>, NoTable> {
     let text = decode(bytes)?;
-    let first = text.lines().next().unwrap_or_default();
-    let marks = [b',', b';', b'\t'];
-    let count = |mark: &u8| first.bytes().filter(|byte| byte == mark).count();
-    let delimiter = marks.into_iter().rev().max_by_key(count).unwrap_or(b',');
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
+        .delimiter(delimiter(&text))
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
     let line_of = |error: &csv::Error| error.position().map_or(1, csv::Position::line);
@@ -149,18 +145,6 @@ pub fn read(bytes: &[u8], mapping: &Mapping) -> Result<Vec<TableRow>, NoTable> {
         rows.push(TableRow { line, read: entry(&cells, mapping) });
     }
     if rows.is_empty() { Err(NoTable::Empty) } else { Ok(rows) }
-}
-
-/// UTF-8 and UTF-16 by their marks, UTF-8 where it is, else what spreadsheet programs write in
-/// Chinese.
-fn decode(bytes: &[u8]) -> Result<String, NoTable> {
-    let (encoding, skipped) = Encoding::for_bom(bytes).unwrap_or((UTF_8, 0));
-    let text = bytes.get(skipped..).unwrap_or_default();
-    let decoded = encoding.decode_without_bom_handling_and_without_replacement(text);
-    let decoded = decoded.or_else(|| {
-        (skipped == 0).then(|| GB18030.decode_without_bom_handling_and_without_replacement(text))?
-    });
-    decoded.map(std::borrow::Cow::into_owned).ok_or(NoTable::Encoding)
 }
 
 fn entry(cells: &Entered, mapping: &Mapping) -> Result<Entry, Vec<Wrong>> {
@@ -273,6 +257,7 @@ async fn apply(run: &mut Run<'_>, entry: &Entry) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
+    use encoding_rs::GB18030;
     use leasewatch_core::lease::PriceUnit;
     use leasewatch_core::time::Zone;
 

@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use leasewatch_core::lease::ProfileRef;
 use leasewatch_core::sla::profile::{Profile, Profiles, shipped};
 use leasewatch_core::time::Timestamp;
 
@@ -42,6 +43,34 @@ pub async fn insert(
         version
     );
     Ok(kept.fetch_one(tx.connection()).await? == profile.hash.0)
+}
+
+/// Whether there is this version of a profile: one that comes with the program, or an own contract
+/// of the tenant.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn exists(
+    tx: &mut Tx,
+    tenant: TenantKey,
+    named: &ProfileRef,
+) -> Result<bool, StoreError> {
+    let is_shipped = |(id, text): &(&str, &str)| {
+        let profile = || Profile::parse(text).ok();
+        *id == named.id.as_str() && profile().is_some_and(|own| own.version == named.version)
+    };
+    if shipped().iter().any(is_shipped) {
+        return Ok(true);
+    }
+    let version: i32 = fitted(named.version, "version")?;
+    let found = sqlx::query_scalar!(
+        r#"select exists (select from profile
+            where tenant_id = $1 and name = $2 and version = $3) as "there!""#,
+        tenant.number(),
+        named.id.as_str(),
+        version
+    );
+    Ok(found.fetch_one(tx.connection()).await?)
 }
 
 /// Every version of every own contract of a tenant, by name and version, with when it was written.

@@ -242,6 +242,15 @@ async fn the_demo_has_leases_once_its_nodes_are_there() {
     let later = demo_leases::apply_to(site.db(), NOW.plus_ms(86_400_000)).await.unwrap();
     assert!(later.0 == 3 && (1..=2).contains(&later.1), "{later:?}");
     let operator = site.operator("ada").await;
+    let bills = json(&site, &operator, "/bills.json").await;
+    let bill = format!("/bills/demo/{}/bill.json", bills["bills"][0]["number"]);
+    let bill = json(&site, &operator, &bill).await;
+    let priced = bill["differences"].as_array().unwrap().iter().find(|of| of["kind"] == "price");
+    assert_eq!(priced.unwrap()["amount"], "38.40 USD", "{bill}");
+    assert_eq!(
+        (&bill["origin"], &bills["bills"][1]),
+        (&"simulated".into(), &serde_json::Value::Null)
+    );
     let node: NodeId = "3".repeat(32).parse().unwrap();
     let view = json(&site, &operator, "/leases/demo/b-l40s-inference/lease.json").await;
     assert_eq!(

@@ -382,7 +382,7 @@ async fn the_file_of_the_documents_is_one() {
     let test = support::database().await;
     let node = enrol(&test.db, "default", 1, Origin::Measured).await;
     let tenant = node.key.tenant;
-    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1);
+    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1 + 1);
     assert_eq!(apply(&test.db, tenant, file).await, Ok(vec![]));
     let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
     let exported = export(&mut tx).await.unwrap();

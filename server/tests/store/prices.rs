@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
-use leasewatch_core::cost::bill::{BillColumns, DateOrder, QuantityUnit, read as read_bill};
+use leasewatch_core::cost::bill::{
+    BillColumns, BillRowFault, DateOrder, QuantityUnit, read as read_bill,
+};
 use leasewatch_core::cost::price_table;
 use leasewatch_core::lease::SessionSource;
 use leasewatch_core::provider_fact::{FactKind, FactValue};
@@ -142,11 +144,23 @@ async fn a_bill_comes_back_and_stays_with_its_tenant() {
     let mut tx = db.begin(Scope::Tenant(own)).await.unwrap();
     let key = bill::put(&mut tx, new(own)).await.unwrap();
     assert_eq!(bill::lines(&mut tx, key).await.unwrap(), read.lines);
-    assert_eq!(bill::refused(&mut tx, key).await.unwrap()[0].0, 4);
+    let refused = &bill::refused(&mut tx, key).await.unwrap()[0];
+    assert_eq!((refused.line, refused.fault), (4, BillRowFault::Date));
+    assert_eq!(refused.column.as_deref(), Some("from"));
+    let row = bill::by_key(&mut tx, key).await.unwrap().unwrap();
+    assert_eq!((row.lines, row.period.unwrap()), (2, read.lines[0].period));
+    let pair = (own, provider.key);
+    assert_eq!(bill::mapping(&mut tx, pair).await.unwrap(), None);
+    for mapping in ["starts=from", "starts=From"] {
+        bill::keep_mapping(&mut tx, pair, mapping, (AT, Some("ada"))).await.unwrap();
+        assert_eq!(bill::mapping(&mut tx, pair).await.unwrap().as_deref(), Some(mapping));
+    }
     tx.commit().await.unwrap();
     let mut tx = db.begin(Scope::Tenant(other)).await.unwrap();
     assert_eq!(bill::list(&mut tx).await.unwrap(), []);
     assert_eq!(bill::lines(&mut tx, key).await.unwrap(), []);
+    assert_eq!(bill::by_key(&mut tx, key).await.unwrap(), None);
+    assert_eq!(bill::mapping(&mut tx, (own, provider.key)).await.unwrap(), None);
     assert!(!bill::withdraw(&mut tx, key, AT).await.unwrap());
     assert!(matches!(bill::put(&mut tx, new(own)).await, Err(StoreError::Denied(_))));
     drop(tx);

@@ -15,7 +15,7 @@ mod prices;
 pub mod report;
 mod sample;
 mod sessions;
-mod table;
+pub(super) mod table;
 pub(super) mod terms;
 mod verdict;
 
@@ -29,6 +29,7 @@ use super::NodeName;
 use super::claims::ClaimLine;
 use super::lease_form::FieldFault;
 use super::leases::{LeaseState, term};
+use super::prices::OfferLine;
 use crate::context::{Context, SUGGESTED_ZONES};
 use crate::deadline::DeadlineLine;
 use crate::format;
@@ -66,6 +67,15 @@ pub struct LeaseView {
     pub assignments: Vec<AssignmentLine>,
     /// GPUs that are paid for and not assigned now, or were not last.
     pub gpus_unassigned: i64,
+    /// The most GPUs that are assigned at once, and since when, where those are more than are
+    /// contracted.
+    pub surplus: Option<Surplus>,
+    /// The weekly rule by which it runs.
+    pub schedule: Option<ScheduleLine>,
+    /// The cheapest offers of its model in price tables, in its currency.
+    pub offers: Vec<OfferLine>,
+    /// Offers that cost less per GPU-hour than it does now.
+    pub offers_cheaper: i64,
     /// Billing sessions, the latest first.
     pub sessions: Vec<SessionLine>,
     /// Changes of the hardware of its nodes within the term, the latest first.
@@ -74,8 +84,41 @@ pub struct LeaseView {
     pub may_change: bool,
     /// What was typed for a session.
     pub entered: EnteredSession,
+    /// What was typed for a weekly rule.
+    pub entered_schedule: EnteredSchedule,
     /// What is wrong with what was sent.
     pub faults: Vec<FieldFault>,
+}
+
+/// More GPUs than are contracted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Surplus {
+    /// How many are assigned.
+    pub gpus: i64,
+    /// Since when.
+    #[serde(serialize_with = "wire::at")]
+    pub since: Timestamp,
+}
+
+/// A weekly rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScheduleLine {
+    /// A stretch a line.
+    pub rule: String,
+    /// The zone of its times.
+    pub zone: String,
+    /// From when it holds.
+    #[serde(serialize_with = "wire::at")]
+    pub starts_at: Timestamp,
+}
+
+/// What was typed for a weekly rule.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct EnteredSchedule {
+    /// The rule.
+    pub rule: String,
+    /// From when it holds.
+    pub from: String,
 }
 
 /// A revision of the terms.

@@ -60,6 +60,8 @@ pub enum LeaseMatter {
     OtherProvider,
     /// Time that another session covers.
     SessionOverlap,
+    /// There are no such clauses, or not in this version.
+    NoProfile,
     /// A GPU that another lease covers.
     Overlap {
         /// The node.
@@ -88,6 +90,7 @@ impl FieldFault {
             LeaseMatter::Invalid => text(hint),
             LeaseMatter::Taken => text(Text::LeaseTaken),
             LeaseMatter::OtherProvider => text(Text::LeaseOtherProvider),
+            LeaseMatter::NoProfile => text(Text::LeaseNoProfile),
             LeaseMatter::SessionOverlap => text(Text::LeaseSessionOverlap),
             LeaseMatter::Overlap { node, gpu, other, period } => {
                 let when = when(*period, cx);
@@ -244,22 +247,7 @@ impl Page<'_> {
                 choice(out, spec.name, (value, self.is_wrong(spec)), words);
                 close_field(out, about, (&self.view.faults, self.cx));
             }
-            Kind::Lines => {
-                open_field(out, about, self.cx);
-                let described = format!("about-{}", spec.name);
-                let mut attributes: Vec<(&str, &dyn Display)> = vec![
-                    ("id", &spec.name),
-                    ("name", &spec.name),
-                    ("rows", &"3"),
-                    ("spellcheck", &"false"),
-                    ("aria-describedby", &described),
-                ];
-                if self.is_wrong(spec) {
-                    attributes.push(("aria-invalid", &"true"));
-                }
-                out.element("textarea", &attributes, value);
-                close_field(out, about, (&self.view.faults, self.cx));
-            }
+            Kind::Lines => lines(out, about, value, (&self.view.faults, self.cx)),
         }
     }
 }
@@ -317,6 +305,30 @@ pub(super) fn line(
         attributes.push(("aria-invalid", &"true"));
     }
     out.open("input", &attributes);
+    close_field(out, about, (faults, cx));
+}
+
+/// Lines to type into, with their label, hint and fault.
+pub(super) fn lines(
+    out: &mut Writer,
+    about: About,
+    value: &str,
+    (faults, cx): (&[FieldFault], &Context),
+) {
+    let name = about.0;
+    open_field(out, about, cx);
+    let described = format!("about-{name}");
+    let mut attributes: Vec<(&str, &dyn Display)> = vec![
+        ("id", &name),
+        ("name", &name),
+        ("rows", &"3"),
+        ("spellcheck", &"false"),
+        ("aria-describedby", &described),
+    ];
+    if faults.iter().any(|fault| fault.field == name) {
+        attributes.push(("aria-invalid", &"true"));
+    }
+    out.element("textarea", &attributes, value);
     close_field(out, about, (faults, cx));
 }
 

@@ -120,6 +120,38 @@ pub const CLAIM_JSON: &str = "/claims/{claim}/claim.json";
 pub const CLAIM_TEXT: &str = "/claims/{claim}/claim.txt";
 /// Where a step of it is written down.
 pub const CLAIM_STEP: &str = "/claims/{claim}/step";
+/// Where a program tells billing sessions of a lease.
+pub const LEASE_SESSIONS_JSON: &str = "/leases/{tenant}/{lease}/sessions.json";
+/// Where the weekly rule of a lease is changed.
+pub const LEASE_SCHEDULE: &str = "/leases/{tenant}/{lease}/schedule";
+/// Bills.
+pub const BILLS: &str = "/bills";
+/// Their view struct.
+pub const BILLS_JSON: &str = "/bills.json";
+/// The same as CSV.
+pub const BILLS_CSV: &str = "/bills.csv";
+/// Where a bill is sent.
+pub const BILLS_IMPORT: &str = "/bills/import";
+/// A bill; `{tenant}` is a public name, `{bill}` a number.
+pub const BILL: &str = "/bills/{tenant}/{bill}";
+/// A bill's view struct.
+pub const BILL_JSON: &str = "/bills/{tenant}/{bill}/bill.json";
+/// Its differences as CSV.
+pub const BILL_CSV: &str = "/bills/{tenant}/{bill}/bill.csv";
+/// Where a bill that was imported wrongly is withdrawn.
+pub const BILL_WITHDRAW: &str = "/bills/{tenant}/{bill}/withdraw";
+/// Price tables, and where one is sent; query `q` is a GPU.
+pub const PRICES: &str = "/prices";
+/// The view struct.
+pub const PRICES_JSON: &str = "/prices.json";
+/// The offers as CSV.
+pub const PRICES_CSV: &str = "/prices.csv";
+/// Where a price table that was imported wrongly is withdrawn.
+pub const PRICES_WITHDRAW: &str = "/prices/withdraw";
+/// SLA profiles and own contracts, and where one is sent; query `q` is `tenant/name`.
+pub const CONTRACTS: &str = "/contracts";
+/// Their view struct.
+pub const CONTRACTS_JSON: &str = "/contracts.json";
 /// The form of a node's labels, and where it is sent.
 pub const NODE_LABELS: &str = "/nodes/{node}/labels";
 /// The script that installs an agent.

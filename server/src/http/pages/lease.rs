@@ -5,12 +5,13 @@ use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use leasewatch_core::id::Slug;
-use leasewatch_core::lease::{BillingSession, SessionSource};
+use leasewatch_core::lease::{BillingSession, PriceUnit, SessionSource};
 use leasewatch_core::time::{Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::NodeName;
 use leasewatch_web::pages::lease::{
-    AssignmentLine, EnteredSession, InventoryLine, LeaseView, Revision, SessionLine, render,
+    AssignmentLine, EnteredSchedule, EnteredSession, InventoryLine, LeaseView, Revision,
+    ScheduleLine, SessionLine, Surplus, render,
 };
 use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::{LeasePart, Route};
@@ -31,7 +32,8 @@ use crate::store::lease::{self, LeaseRow, Written, period};
 use crate::store::node::NodeRow;
 use crate::store::user::Role;
 use crate::store::{
-    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, claim, event, node,
+    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_schedule, billing_session, claim,
+    event, node,
 };
 
 /// Changes of hardware on the page.
@@ -103,7 +105,12 @@ pub(in crate::http) async fn note(
 }
 
 /// The same of the lease that is open.
-async fn note_of(at: &mut At, asker: &Asker, context: &Context, what: &str) -> Result<(), Fault> {
+pub(super) async fn note_of(
+    at: &mut At,
+    asker: &Asker,
+    context: &Context,
+    what: &str,
+) -> Result<(), Fault> {
     let (tenant, name) = (at.row.key.tenant, at.row.terms.name.clone());
     Ok(note(&mut at.tx, (tenant, name.as_str()), (asker, context.now), what).await?)
 }
@@ -148,6 +155,7 @@ pub(in crate::http) async fn json(
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) entered: EnteredSession,
+    pub(super) schedule: Option<EnteredSchedule>,
     pub(super) faults: Vec<FieldFault>,
     /// The claim that holds what was to be claimed.
     pub(super) taken_by: Option<i32>,
@@ -182,6 +190,12 @@ pub(super) async fn view(
     let judgement = judgement(&mut tx, &row, (&nodes, &claims), context).await?;
     let mut deadlines = deadlines::of_scope(&mut tx, now).await?;
     deadlines.retain(|line| line.lease == row.terms.name.as_str());
+    let surplus = assignment::surplus(&row.terms, &assignments);
+    let schedule = billing_schedule::of_lease(&mut tx, row.key).await?;
+    let own = row.terms.prices.iter().rev().find(|price| price.from <= now);
+    let own = own.filter(|price| price.unit == PriceUnit::GpuHour).map(|price| price.amount);
+    let (offers, offers_cheaper) =
+        super::prices::beside(&mut tx, &row.terms.gpu_model, own).await?;
     tx.commit().await?;
     let state = state(&row.terms, &sessions, now);
     sessions.reverse();
@@ -197,6 +211,18 @@ pub(super) async fn view(
         history: history.into_iter().map(revision).collect(),
         assignments: lines.collect(),
         gpus_unassigned: (i64::from(row.terms.gpu_count) - assigned).max(0),
+        surplus: surplus.map(|(count, since)| Surplus {
+            gpus: i64::try_from(count).unwrap_or(i64::MAX),
+            since,
+        }),
+        schedule: schedule.map(|of| ScheduleLine {
+            rule: of.rule.to_string(),
+            zone: of.zone.name().to_owned(),
+            starts_at: of.starts_at,
+        }),
+        offers,
+        offers_cheaper,
+        entered_schedule: sent.schedule.unwrap_or_default(),
         sessions: sessions
             .into_iter()
             .map(|row| SessionLine {
@@ -331,7 +357,7 @@ pub(in crate::http) async fn session(
             };
             let faults = add(&mut at, &entered, (&context, written)).await?;
             if !faults.is_empty() {
-                let sent = Sent { entered, faults, taken_by: None };
+                let sent = Sent { entered, faults, ..Sent::default() };
                 let view = view(&http, &asker, at, (&context, sent)).await?;
                 let page = Html(render(&view, &context)?);
                 return Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response());

@@ -125,7 +125,7 @@ const MARK: &str = "foreign-";
 const WITH_BOTH: [&str; 4] = ["admin-who-sees-theirs", "admin", "operator", "operator-token"];
 /// Ids of tenants' rows, of which one at a time is another tenant's. A route that names a row of a
 /// new kind adds it here and in [`World::rows`].
-const TENANT_IDS: [&str; 9] = [
+const TENANT_IDS: [&str; 10] = [
     "{node}",
     "{import}",
     "{tenant}",
@@ -135,6 +135,7 @@ const TENANT_IDS: [&str; 9] = [
     "{billed}",
     "{verdict}",
     "{claim}",
+    "{bill}",
 ];
 
 impl World {
@@ -156,6 +157,7 @@ impl World {
             ("{billed}", "999999".to_owned()),
             ("{verdict}", "0".repeat(64)),
             ("{claim}", "999999".to_owned()),
+            ("{bill}", "999999".to_owned()),
             ("{session}", "999999".to_owned()),
             ("{api_token}", "999999".to_owned()),
         ];
@@ -199,6 +201,15 @@ impl World {
                 select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}'"#
         ))
         .await;
+        site.administer(&format!(
+            "insert into bill (tenant_id, provider_id, file_name, with_tax, imported_at)
+                select tenant_id, provider_id, '{word}-bill.csv', false, 0 {of_node};
+            insert into bill_line (tenant_id, bill_id, line, key, starts_at, ends_at, amount, currency)
+                select tenant_id, bill_id, 2, '{lease}', 1785542400000, 1785546000000, '1.00', 'USD'
+                from bill where file_name = '{word}-bill.csv'"
+        ))
+        .await;
+        let bill = format!("select bill_id::bigint from bill where file_name = '{word}-bill.csv'");
         let of_lease = format!("join lease using (tenant_id, lease_id) where name = '{lease}'");
         let assignment = format!("select assignment_id::bigint from assignment {of_lease}");
         let billed = format!("select session_id::bigint from billing_session {of_lease}");
@@ -217,6 +228,7 @@ impl World {
             ("{billed}", site.count(&billed).await.to_string()),
             ("{verdict}", verdict),
             ("{claim}", site.count(&claim).await.to_string()),
+            ("{bill}", site.count(&bill).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),
             ("{api_token}", String::new()),
@@ -278,7 +290,10 @@ impl World {
             delete from assignment where slot_no = 0; delete from claim_step;
             delete from claim where written_by is not null;
             update assignment set ends_at = null, withdrawn_at = null, reason = null;
+            delete from billing_session where external_id is not null or schedule_id is not null;
+            delete from billing_schedule;
             update billing_session set ends_at = null, withdrawn_at = null;
+            update bill set withdrawn_at = null;
             delete from judge_work where lease_id in (select lease_id from lease where name = 'made-in-test');
             delete from lease_terms where revision > 1
                 or lease_id in (select lease_id from lease where name = 'made-in-test');
@@ -393,7 +408,7 @@ impl Answer {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
         let words = TENANT_IDS
             .iter()
-            .filter(|name| !["{token}", "{assignment}", "{billed}", "{claim}"].contains(*name));
+            .filter(|name| !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}"].contains(*name));
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }

@@ -17,8 +17,9 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 
 use super::super::lease_form::{FieldFault, LeaseMatter};
 use super::{
-    AssignmentLine, BudgetLine, BurnLine, ClaimMark, DayStates, EnteredSession, InventoryLine,
-    JudgementView, LeaseState, LeaseView, NodeName, Revision, SessionLine, UnitName, VerdictLine,
+    AssignmentLine, BudgetLine, BurnLine, ClaimMark, DayStates, EnteredSchedule, EnteredSession,
+    InventoryLine, JudgementView, LeaseState, LeaseView, NodeName, Revision, ScheduleLine,
+    SessionLine, Surplus, UnitName, VerdictLine,
 };
 use crate::deadline::DeadlineLine;
 use crate::pages::claim::line_sample;
@@ -247,6 +248,15 @@ impl LeaseView {
             history: vec![revision(2), revision(1)],
             assignments: (0..4).zip(0..4).map(|(number, gpu)| line(number, gpu)).collect(),
             gpus_unassigned: 6,
+            surplus: Some(Surplus { gpus: 9, since: NOW }),
+            schedule: Some(ScheduleLine {
+                rule: "mon,tue 09:00-21:00".to_owned(),
+                zone: "Asia/Shanghai".to_owned(),
+                starts_at: NOW,
+            }),
+            offers: super::super::prices::PricesView::sample().offers,
+            offers_cheaper: 2,
+            entered_schedule: EnteredSchedule::default(),
             sessions: vec![session(1, true), session(2, false)],
             inventory: vec![InventoryLine {
                 node,
@@ -286,6 +296,11 @@ impl LeaseView {
             terms,
             assignments: Vec::new(),
             gpus_unassigned: 8,
+            surplus: None,
+            schedule: None,
+            offers: Vec::new(),
+            offers_cheaper: 0,
+            entered_schedule: EnteredSchedule::default(),
             sessions: Vec::new(),
             inventory: Vec::new(),
             history: Vec::new(),

@@ -139,6 +139,8 @@ pub(super) fn about(name: &str) -> (Text, Text) {
     let spec = PARTS.iter().flat_map(|(_, specs)| specs.iter()).find(|spec| spec.name == name);
     match (spec, name) {
         (Some(spec), _) => (spec.label, spec.hint),
+        (None, "rule") => (Text::LeaseSchedule, Text::LeaseHintSchedule),
+        (None, "rule_from") => (Text::LeaseFrom, Text::LeaseHintScheduleFrom),
         (None, "gpus") => (Text::LeaseAssignments, Text::LeaseAssignChoose),
         (None, "labels") => (Text::LeaseLabels, Text::LeaseHintLabels),
         (None, _) => (Text::LeaseReason, Text::LeaseHintReason),
