@@ -1,4 +1,4 @@
-//! Leases, billing sessions, assignments and labels from files into the database.
+//! Leases, billing sessions, assignments, labels and what people tell from files into the database.
 //!
 //! A run belongs to one tenant and is all or nothing: everything that is wrong is named by file,
 //! line and field, and then nothing is stored. Applied again, the same files change nothing. What no
@@ -17,12 +17,16 @@ mod lease;
 mod node_labels;
 mod session;
 pub mod table;
+pub(crate) mod told;
 
 use std::fmt;
 
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::lease::written::{AssignmentEntry, NodeLabelsEntry, SessionEntry};
+use leasewatch_core::lease::written::{
+    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, SessionEntry,
+    TenantStopEntry,
+};
 use leasewatch_core::time::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
@@ -50,6 +54,12 @@ struct Tables {
     assignment: Vec<Spanned<AssignmentEntry>>,
     #[serde(default)]
     node_labels: Vec<Spanned<NodeLabelsEntry>>,
+    #[serde(default)]
+    notice: Vec<Spanned<NoticeEntry>>,
+    #[serde(default)]
+    provider_record: Vec<Spanned<ProviderRecordEntry>>,
+    #[serde(default)]
+    tenant_stop: Vec<Spanned<TenantStopEntry>>,
 }
 
 /// Applies each kind, those first that others name.
@@ -59,6 +69,9 @@ async fn kinds(run: &mut Run<'_>, documents: &[Document]) -> Result<Vec<Refusal>
     each(run, (documents, &mut refused), |t| &t.session, session::apply).await?;
     each(run, (documents, &mut refused), |t| &t.assignment, assignment::apply).await?;
     each(run, (documents, &mut refused), |t| &t.node_labels, node_labels::apply).await?;
+    each(run, (documents, &mut refused), |t| &t.notice, told::notice).await?;
+    each(run, (documents, &mut refused), |t| &t.provider_record, told::record).await?;
+    each(run, (documents, &mut refused), |t| &t.tenant_stop, told::stop).await?;
     Ok(refused)
 }
 
@@ -176,7 +189,7 @@ impl Wrong {
 }
 
 /// Why an entry is not applied.
-enum Fault {
+pub(crate) enum Fault {
     Wrong(Vec<Wrong>),
     Store(StoreError),
 }
@@ -209,6 +222,11 @@ impl<'a> Run<'a> {
     ) -> Result<Result<Vec<Change>, Vec<Refusal>>, StoreError> {
         let refused = kinds(&mut self, documents).await?;
         Ok(if refused.is_empty() { Ok(self.changes) } else { Err(refused) })
+    }
+
+    /// What was done, or would be.
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        self.changes
     }
 
     fn did(&mut self, verb: Verb, what: impl Into<String>) {

@@ -231,6 +231,9 @@ impl Address {
             Route::Lease { tenant, lease, part: LeasePart::Page } => {
                 of_lease(pattern::LEASE_JSON, tenant, lease)
             }
+            Route::Lease { tenant, lease, part: LeasePart::Told } => {
+                of_lease(pattern::LEASE_TOLD_JSON, tenant, lease)
+            }
             Route::Import
             | Route::LeaseNew
             | Route::LeasesImport

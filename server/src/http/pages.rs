@@ -13,6 +13,7 @@ pub(super) mod lease_assign;
 pub(super) mod lease_form;
 pub(super) mod lease_import;
 mod lease_judgement;
+pub(super) mod lease_told;
 pub(super) mod leases;
 pub(super) mod link;
 pub(super) mod node;

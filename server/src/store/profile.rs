@@ -1,6 +1,8 @@
-//! Own contracts: profiles of a tenant, in versions that never change.
+//! Contracts: the shipped profiles, and a tenant's own in versions that never change.
 
-use leasewatch_core::sla::profile::Profile;
+use std::sync::LazyLock;
+
+use leasewatch_core::sla::profile::{Profile, Profiles, shipped};
 use leasewatch_core::time::Timestamp;
 
 use super::column::{Column, fitted};
@@ -64,4 +66,30 @@ pub async fn of_tenant(
         Ok((profile, Timestamp(row.written_at)))
     });
     profiles.collect()
+}
+
+static SHIPPED: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+    let parsed = shipped().iter().map(|(id, text)| (id, Profile::parse(text)));
+    parsed
+        .filter_map(|(id, profile)| {
+            profile
+                .inspect_err(|error| tracing::error!(id, %error, "a shipped profile is not read"))
+                .ok()
+        })
+        .collect()
+});
+
+/// The shipped profiles and the tenant's own contracts.
+///
+/// # Errors
+/// As [`of_tenant`].
+pub async fn in_sight(tx: &mut Tx, tenant: TenantKey) -> Result<Profiles, StoreError> {
+    let own = of_tenant(tx, tenant).await?;
+    let mut profiles = Profiles::default();
+    for profile in SHIPPED.iter().cloned().chain(own.into_iter().map(|(profile, _)| profile)) {
+        if let Err(error) = profiles.add(profile) {
+            tracing::warn!(%error, "a profile does not count");
+        }
+    }
+    Ok(profiles)
 }

@@ -12,7 +12,7 @@ mod judgement;
 mod prices;
 mod sample;
 mod sessions;
-mod table;
+pub(super) mod table;
 pub(super) mod terms;
 mod verdict;
 
@@ -217,6 +217,10 @@ impl Page<'_> {
 
     fn assign(&self) -> String {
         self.view.part(LeasePart::Assign, self.cx)
+    }
+
+    fn told(&self) -> String {
+        self.view.part(LeasePart::Told, self.cx)
     }
 
     /// Hour records from its start on, up to its end or now.

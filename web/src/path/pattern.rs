@@ -100,6 +100,10 @@ pub const LEASE_ASSIGN: &str = "/leases/{tenant}/{lease}/assign";
 pub const LEASE_ASSIGNMENT: &str = "/leases/{tenant}/{lease}/assignment";
 /// Where a billing session is added, ended or withdrawn.
 pub const LEASE_SESSION: &str = "/leases/{tenant}/{lease}/session";
+/// What people told about a lease, and where they tell it.
+pub const LEASE_TOLD: &str = "/leases/{tenant}/{lease}/told";
+/// Its view struct.
+pub const LEASE_TOLD_JSON: &str = "/leases/{tenant}/{lease}/told.json";
 /// The form of a node's labels, and where it is sent.
 pub const NODE_LABELS: &str = "/nodes/{node}/labels";
 /// The script that installs an agent.

@@ -124,8 +124,16 @@ const MARK: &str = "foreign-";
 const WITH_BOTH: [&str; 4] = ["admin-who-sees-theirs", "admin", "operator", "operator-token"];
 /// Ids of tenants' rows, of which one at a time is another tenant's. A route that names a row of a
 /// new kind adds it here and in [`World::rows`].
-const TENANT_IDS: [&str; 7] =
-    ["{node}", "{import}", "{tenant}", "{token}", "{lease}", "{assignment}", "{billed}"];
+const TENANT_IDS: [&str; 8] = [
+    "{node}",
+    "{import}",
+    "{tenant}",
+    "{token}",
+    "{lease}",
+    "{assignment}",
+    "{billed}",
+    "{notice}",
+];
 
 impl World {
     async fn new() -> Self {
@@ -144,6 +152,7 @@ impl World {
             ("{lease}", "lease-of-nobody".to_owned()),
             ("{assignment}", "999999".to_owned()),
             ("{billed}", "999999".to_owned()),
+            ("{notice}", "999999".to_owned()),
             ("{session}", "999999".to_owned()),
             ("{api_token}", "999999".to_owned()),
         ];
@@ -184,12 +193,16 @@ impl World {
                 from lease l join node n on n.tenant_id = l.tenant_id
                 where l.name = '{lease}' and n.public_id = '\x{node}';
             insert into billing_session (tenant_id, lease_id, starts_at, source, written_at)
-                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}'"#
+                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}';
+            insert into notice (tenant_id, lease_id, starts_at, ends_at, received_at, body, hash, written_at)
+                select tenant_id, lease_id, 1785542400000, 1785546000000, 0, '{word}-notice',
+                    sha256('{word}'), 0 from lease where name = '{lease}'"#
         ))
         .await;
         let of_lease = format!("join lease using (tenant_id, lease_id) where name = '{lease}'");
         let assignment = format!("select assignment_id::bigint from assignment {of_lease}");
         let billed = format!("select session_id::bigint from billing_session {of_lease}");
+        let notice = format!("select notice_id::bigint from notice {of_lease}");
         let token = format!(
             "select max(token_id)::bigint from join_token where created_by = '{word}-maker'"
         );
@@ -201,6 +214,7 @@ impl World {
             ("{lease}", lease),
             ("{assignment}", site.count(&assignment).await.to_string()),
             ("{billed}", site.count(&billed).await.to_string()),
+            ("{notice}", site.count(&notice).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),
             ("{api_token}", String::new()),
@@ -262,6 +276,7 @@ impl World {
             delete from assignment where slot_no = 0;
             update assignment set ends_at = null, withdrawn_at = null, reason = null;
             update billing_session set ends_at = null, withdrawn_at = null;
+            update notice set withdrawn_at = null;
             delete from judge_work where lease_id in (select lease_id from lease where name = 'made-in-test');
             delete from lease_terms where revision > 1
                 or lease_id in (select lease_id from lease where name = 'made-in-test');
@@ -376,7 +391,7 @@ impl Answer {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
         let words = TENANT_IDS
             .iter()
-            .filter(|name| !["{token}", "{assignment}", "{billed}"].contains(*name));
+            .filter(|name| !["{token}", "{assignment}", "{billed}", "{notice}"].contains(*name));
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }
