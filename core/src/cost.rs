@@ -16,6 +16,7 @@
 mod amounts;
 pub mod bill;
 mod billed;
+pub mod comparison;
 #[cfg(test)]
 mod fixture;
 pub mod interruption;
@@ -24,6 +25,7 @@ mod minutes;
 mod parts;
 mod poisson;
 pub mod price_table;
+pub mod response;
 pub mod straggler;
 mod stretch;
 mod what_if;

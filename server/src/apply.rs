@@ -1,4 +1,4 @@
-//! Leases, billing sessions, assignments and labels from files into the database.
+//! Leases, billing sessions, assignments, labels and what people tell from files into the database.
 //!
 //! A run belongs to one tenant and is all or nothing: everything that is wrong is named by file,
 //! line and field, and then nothing is stored. Applied again, the same files change nothing. What no
@@ -23,13 +23,15 @@ pub(crate) mod schedule;
 mod session;
 pub mod spreadsheet;
 pub mod table;
+pub(crate) mod told;
 
 use std::fmt;
 
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::lease::written::{
-    AssignmentEntry, NodeLabelsEntry, ScheduleEntry, SessionEntry,
+    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, ScheduleEntry, SessionEntry,
+    TenantStopEntry,
 };
 use leasewatch_core::time::Timestamp;
 use serde::Deserialize;
@@ -60,6 +62,12 @@ struct Tables {
     assignment: Vec<Spanned<AssignmentEntry>>,
     #[serde(default)]
     node_labels: Vec<Spanned<NodeLabelsEntry>>,
+    #[serde(default)]
+    notice: Vec<Spanned<NoticeEntry>>,
+    #[serde(default)]
+    provider_record: Vec<Spanned<ProviderRecordEntry>>,
+    #[serde(default)]
+    tenant_stop: Vec<Spanned<TenantStopEntry>>,
 }
 
 /// Applies each kind, those first that others name.
@@ -70,6 +78,9 @@ async fn kinds(run: &mut Run<'_>, documents: &[Document]) -> Result<Vec<Refusal>
     each(run, (documents, &mut refused), |t| &t.schedule, schedule::apply).await?;
     each(run, (documents, &mut refused), |t| &t.assignment, assignment::apply).await?;
     each(run, (documents, &mut refused), |t| &t.node_labels, node_labels::apply).await?;
+    each(run, (documents, &mut refused), |t| &t.notice, told::notice).await?;
+    each(run, (documents, &mut refused), |t| &t.provider_record, told::record).await?;
+    each(run, (documents, &mut refused), |t| &t.tenant_stop, told::stop).await?;
     Ok(refused)
 }
 
@@ -202,7 +213,7 @@ impl Wrong {
 }
 
 /// Why an entry is not applied.
-enum Fault {
+pub(crate) enum Fault {
     Wrong(Vec<Wrong>),
     Store(StoreError),
 }
@@ -238,6 +249,11 @@ impl<'a> Run<'a> {
             self.warn_of_surplus(documents).await?;
         }
         Ok(if refused.is_empty() { Ok(self.changes) } else { Err(refused) })
+    }
+
+    /// What was done, or would be.
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        self.changes
     }
 
     fn did(&mut self, verb: Verb, what: impl Into<String>) {

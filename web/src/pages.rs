@@ -21,6 +21,7 @@ pub mod lease;
 pub mod lease_assign;
 pub mod lease_form;
 pub mod lease_import;
+pub mod lease_told;
 pub mod leases;
 pub mod link;
 pub mod node;

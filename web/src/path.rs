@@ -255,6 +255,9 @@ impl Address {
             Route::Bill(part) => part.json()?,
             Route::Prices => pattern::PRICES_JSON.to_owned(),
             Route::Contracts => pattern::CONTRACTS_JSON.to_owned(),
+            Route::Lease { tenant, lease, part: LeasePart::Told } => {
+                of_lease(pattern::LEASE_TOLD_JSON, tenant, lease)
+            }
             Route::Import
             | Route::LeaseNew
             | Route::LeasesImport

@@ -36,6 +36,7 @@ use leasewatch_web::pages::lease::{self, LeaseView};
 use leasewatch_web::pages::lease_assign::{self, LeaseAssignView};
 use leasewatch_web::pages::lease_form::{self, LeaseFormView};
 use leasewatch_web::pages::lease_import::{self, LeaseImportView};
+use leasewatch_web::pages::lease_told::{self, LeaseToldView};
 use leasewatch_web::pages::leases::{self, LeasesView};
 use leasewatch_web::pages::link::{self, LinkPurpose, LinkView};
 use leasewatch_web::pages::node::{self, NodeView};
@@ -189,6 +190,7 @@ fn rentals(language: Language) -> Vec<(&'static str, String)> {
     let list = |view| leases::render(&view, &context(language, Route::Leases)).unwrap();
     let one = |view| lease::render(&view, &part(LeasePart::Page)).unwrap();
     let assign = |view| lease_assign::render(&view, &part(LeasePart::Assign)).unwrap();
+    let told = |view| lease_told::render(&view, &part(LeasePart::Told)).unwrap();
     let new_lease = context(language, Route::LeaseNew);
     let import = context(language, Route::LeasesImport);
     let labels = NodeLabelsView::sample();
@@ -206,6 +208,8 @@ fn rentals(language: Language) -> Vec<(&'static str, String)> {
         ("lease_assign", assign(LeaseAssignView::sample())),
         ("lease_assign_none", assign(LeaseAssignView::empty_sample())),
         ("lease_import", lease_import::render(&LeaseImportView::sample(), &import).unwrap()),
+        ("lease_told", told(LeaseToldView::sample())),
+        ("lease_told_empty", told(LeaseToldView::empty_sample())),
         ("node_labels", node_labels::render(&labels, &of_node).unwrap()),
     ]
 }

@@ -7,6 +7,7 @@
 //! Not here: any format (the reader brings one), and whether terms make sense
 //! ([`LeaseTerms::faults`]).
 
+mod told;
 mod value;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use super::billing::{Billing, BillingUnit, Fee, FeeCycle, Price, PriceUnit};
 use super::contract::SessionSource;
 use super::terms::{Label, LeaseKind, LeaseTerms, Minima, ProfileRef, Share, ShareKind};
 
+pub use told::{NoticeEntry, ProviderFactEntry, ProviderRecordEntry, TenantStopEntry, TicketEntry};
 pub use value::{parse_ratio_ppm, parse_time, ratio_text};
 
 /// The version of the schema that this program reads and writes.

@@ -56,6 +56,10 @@ pub enum LeasesCommand {
     Import(Box<ImportTable>),
     /// Imports a CSV table of billing sessions, one a row.
     ImportSessions(Box<ImportTable>),
+    /// Imports a CSV table of the tenant's own stops, one a row.
+    ImportStops(Box<ImportTable>),
+    /// Imports a CSV table of outages as the provider's own records state them, one a row.
+    ImportRecords(Box<ImportTable>),
 }
 
 /// A table that is to be imported.
@@ -195,6 +199,8 @@ pub async fn leases(command: LeasesCommand) -> anyhow::Result<()> {
         }
         LeasesCommand::Import(asked) => import(*asked, TableKind::Leases).await,
         LeasesCommand::ImportSessions(asked) => import(*asked, TableKind::Sessions).await,
+        LeasesCommand::ImportStops(asked) => import(*asked, TableKind::Stops).await,
+        LeasesCommand::ImportRecords(asked) => import(*asked, TableKind::Records).await,
     }
 }
 

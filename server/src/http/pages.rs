@@ -22,6 +22,7 @@ pub(super) mod lease_import;
 mod lease_judgement;
 pub(super) mod lease_report;
 pub(super) mod lease_sessions;
+pub(super) mod lease_told;
 pub(super) mod leases;
 pub(super) mod link;
 pub(super) mod node;

@@ -198,20 +198,17 @@ impl Case {
     /// The contract's profile in the version that is in force at `at`; the one that the terms name
     /// where none is.
     fn contract(&self, at: Timestamp) -> Option<&Profile> {
-        let named = self.lease.terms.profile.as_ref()?;
-        let is_named =
-            |profile: &&Profile| profile.id == named.id && profile.version == named.version;
-        self.profiles.in_force(&named.id, at).or_else(|| self.profiles.iter().find(is_named))
+        self.profiles.contract(self.lease.terms.profile.as_ref()?, at)
     }
 
     /// Own objectives in the version that is in force at `at`.
     fn own(&self, at: Timestamp) -> Option<&Profile> {
-        let id = Slug::new(OWN_OBJECTIVE).ok()?;
-        self.profiles.in_force(&id, at)
+        self.profiles.own(at)
     }
 
     fn notice_lead_ms(&self, at: Timestamp) -> Option<i64> {
-        self.contract(at).or_else(|| self.own(at)).and_then(Profile::notice_lead_ms)
+        let named = self.lease.terms.profile.as_ref();
+        self.profiles.governing(named, at).and_then(Profile::notice_lead_ms)
     }
 
     fn terms(&self) -> &LeaseTerms {

@@ -11,6 +11,7 @@ use leasewatch_core::sla::claim::ClaimStep;
 use leasewatch_core::sla::profile::Profile;
 use leasewatch_core::sla::verdict::Outcome;
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Hour, Period, Timestamp};
+use leasewatch_server::apply::{Document, Run};
 use leasewatch_server::jobs::{Jobs, close_hours, judge};
 use leasewatch_server::store::assignment::{self, NewAssignment};
 use leasewatch_server::store::availability::{self, AvailabilityRow};
@@ -306,6 +307,93 @@ async fn what_people_tell_excludes_or_shows_and_a_late_notice_is_disputed() {
     assert_eq!(sums.disputed_ms, 10 * 60_000, "the late one excludes nothing");
     assert_eq!(down_ms(row, EvidenceClass::E5), 10 * 60_000);
     assert_eq!(sums.up_ms, 30 * 60_000, "a stop does not hold where the GPU was read");
+}
+
+impl Rented {
+    /// Applies a file with entries about the lease.
+    async fn tell(&self, entries: &str) {
+        let text = entries.replace("LEASE", &self.agent.name);
+        let document = Document::parse("told.toml", text).unwrap();
+        let mut tx = self.tenant().await;
+        let run = Run::new(&mut tx, self.lease.tenant, self.written());
+        run.apply(&[document]).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        self.judge().await;
+    }
+}
+
+#[tokio::test]
+async fn a_notice_in_time_turns_down_into_maintenance_and_a_stop_takes_time_out() {
+    let rented = Rented::new(52, 3, "").await;
+    rented.assign(0).await;
+    rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
+    rented.put_hour(HOUR, 1, &[(0, 600_000, GapCause::GpuLost)]).await;
+    rented.put_hour(HOUR.next(), 1, &[(0, 1_200_000, GapCause::Unexplained)]).await;
+    rented.judge().await;
+    let at = |ms: i64| HOUR.start().plus_ms(ms);
+    let first = rented.rows(HOUR).await;
+    assert_eq!((first.len(), down_ms(&first[0], EvidenceClass::E1)), (1, 600_000));
+
+    // An hour ahead is too late for own objectives, and changes nothing but the dispute.
+    let notice = |received: i64, more: &str| {
+        format!(
+            "[[notice]]\nlease = 'LEASE'\nstarts_at = '{}'\nends_at = '{}'\nreceived_at = '{}'\n\
+             text = 'switch'\n{more}",
+            at(0),
+            at(600_000),
+            at(received)
+        )
+    };
+    rented.tell(&notice(-HOUR_MS, "")).await;
+    let rows = rented.rows(HOUR).await;
+    assert_eq!((rows.len(), down_ms(&rows[1], EvidenceClass::E1)), (2, 600_000));
+    assert_eq!((sums(&rows[1]).disputed_ms, rows[1].reason), (600_000, JudgeReason::Notice));
+
+    rented.tell(&notice(-3 * DAY_MS, "")).await;
+    let rows = rented.rows(HOUR).await;
+    assert_eq!((rows.len(), rows[2].reason), (3, JudgeReason::Notice));
+    assert_eq!((sums(&rows[2]).excluded_total_ms(), sums(&rows[2]).down_total_ms()), (600_000, 0));
+    assert_eq!(rented.incidents().await, [], "maintenance is no incident");
+    let last = |verdicts: Vec<VerdictRow>| verdicts.into_iter().next_back().unwrap();
+    let verdict = last(rented.verdicts().await);
+    assert_eq!((verdict.reason, verdict.judged.is_over), (JudgeReason::Notice, true));
+    assert_eq!((verdict.judged.figures.down_ms, verdict.judged.figures.excluded_ms), (0, 600_000));
+    let revision = verdict.revision;
+    assert!(revision > 1, "the verdict that was is kept");
+
+    rented
+        .tell(&format!(
+            "[[tenant_stop]]\nlease = 'LEASE'\nstarts_at = '{}'\nends_at = '{}'\n",
+            at(HOUR_MS),
+            at(2 * HOUR_MS)
+        ))
+        .await;
+    let rows = rented.rows(HOUR.next()).await;
+    assert_eq!((rows.len(), rows[1].reason), (2, JudgeReason::Notice));
+    assert_eq!(
+        (sums(&rows[1]).excluded_total_ms(), sums(&rows[1]).up_ms),
+        (1_200_000, 2_400_000),
+        "where the GPU was read, it was not stopped"
+    );
+    let verdict = last(rented.verdicts().await);
+    assert_eq!(verdict.judged.figures.excluded_ms, 1_800_000);
+
+    rented
+        .tell(&format!(
+            "[[provider_record]]\nlease = 'LEASE'\nstarts_at = '{}'\nends_at = '{}'\n\
+             cause = 'connectivity'\nsource = 'status page'\ntext = 'rack offline'\n",
+            at(-HOUR_MS),
+            at(0)
+        ))
+        .await;
+    let rows = rented.rows(Hour(HOUR.0 - 1)).await;
+    assert_eq!((rows.len(), rows[1].reason), (2, JudgeReason::Evidence));
+    assert_eq!(down_ms(&rows[1], EvidenceClass::E5), HOUR_MS, "where nothing was measured");
+
+    rented.tell(&notice(-3 * DAY_MS, "withdrawn = true\n")).await;
+    let rows = rented.rows(HOUR).await;
+    assert_eq!((rows.len(), sums(&rows[3]).down_total_ms()), (4, 600_000), "it counts again");
+    assert!(last(rented.verdicts().await).revision > revision + 1);
 }
 
 #[tokio::test]

@@ -190,6 +190,81 @@ async fn sessions_labels_and_tables_are_taken_by_forms() {
 }
 
 #[tokio::test]
+async fn what_people_tell_is_taken_by_forms_with_its_lead_time_and_leaves_a_trace() {
+    let site = Site::new().await;
+    with_node(&site).await;
+    let admin = site.user("li.lei", &[("default", Role::Admin)]).await;
+    assert_eq!(site.post(&admin, "/leases/new", &form(&LEAST)).await.0, 303);
+    site.administer("delete from judge_work").await;
+    let told = "/leases/default/h100-a/told";
+    let send = async |fields: &[(&str, &str)]| {
+        site.post(&admin, &format!("{told}?lang=en&tz=Asia%2FShanghai"), &form(fields)).await
+    };
+    let mut notice = [
+        ("action", "notice"),
+        ("notice_starts_at", "2026-09-10 08:00"),
+        ("notice_ends_at", "2026-09-10 07:00"),
+        ("notice_received_at", "2026-09-07 08:00"),
+        ("notice_text", "switch <b>maintenance"),
+    ];
+    let (status, _, page) = send(&notice).await;
+    assert!(status == 422 && page.contains("href=\"#notice_ends_at\""), "{page}");
+    assert!(page.contains("switch &lt;b&gt;maintenance</textarea>"), "what was typed stays");
+    assert_eq!(site.count("select count(*) from notice").await, 0);
+    assert_eq!(site.count("select count(*) from judge_work").await, 0);
+    notice[2].1 = "2026-09-10 10:00";
+    assert_eq!(send(&notice).await.0, 303);
+    // The same again is the same notice.
+    assert_eq!(send(&notice).await.0, 303);
+    let view = json(&site, &admin, &format!("{told}.json")).await;
+    let line = &view["notices"][0];
+    assert_eq!(view["notices"].as_array().unwrap().len(), 1);
+    assert_eq!(line["period"][0], "2026-09-10T00:00:00.000Z");
+    assert_eq!((&line["lead_ms"], &line["counts"]), (&(3 * 86_400_000_i64).into(), &true.into()));
+    assert!(line["needed_ms"].as_i64().unwrap() <= 3 * 86_400_000, "{line}");
+    let (_, page) = site.get(&admin, &format!("{told}?lang=en")).await;
+    assert!(page.contains("needed by own-objective@") && page.contains("excluded"), "{page}");
+    assert_eq!(site.count("select count(*) from judge_work where reason = 'notice'").await, 1);
+
+    let record = [
+        ("action", "record"),
+        ("record_starts_at", "2026-09-11"),
+        ("record_ends_at", "2036-09-12"),
+        ("record_cause", "disk"),
+        ("record_source", "console"),
+        ("record_text", "volume detached"),
+    ];
+    let (status, _, page) = send(&record).await;
+    assert!(status == 422 && page.contains("href=\"#record_ends_at\""), "{page}");
+    let stop = [
+        ("action", "stop"),
+        ("stop_starts_at", "2026-09-12"),
+        ("stop_ends_at", "2026-09-13"),
+        ("stop_kind", "other"),
+        ("stop_clause", "moon"),
+    ];
+    let (status, _, page) = send(&stop).await;
+    assert!(status == 422 && page.contains("href=\"#stop_clause\""), "{page}");
+
+    let number = line["number"].to_string();
+    let withdraw = [("action", "withdraw_notice"), ("number", number.as_str())];
+    assert_eq!(send(&withdraw).await.0, 303);
+    assert_eq!(send(&withdraw).await.0, 404, "once");
+    let view = json(&site, &admin, &format!("{told}.json")).await;
+    assert_eq!(view["notices"], serde_json::json!([]));
+    let entries = "select count(*) from audit_entry where action = 'notice_changed'
+        and user_name = 'li.lei' and object = 'h100-a'";
+    assert_eq!(site.count(entries).await, 3, "twice given, once withdrawn");
+
+    let table = "lease,start,end,kind\nh100-a,2026-09-14,2026-09-15,maintenance\nh100-a,2026-09-15,2026-09-14,\n";
+    let (status, page) = site.table(&admin, "stops", "", table).await;
+    assert!(status == 422 && page.contains("ends_at: must be after the start"), "{page}");
+    assert_eq!(site.table(&admin, "stops", "yes", table).await.0, 200);
+    let view = json(&site, &admin, &format!("{told}.json")).await;
+    assert_eq!(view["stops"][0]["kind"], "maintenance");
+}
+
+#[tokio::test]
 async fn a_lease_is_its_tenants_alone_and_a_viewer_changes_nothing() {
     let site = Site::new().await;
     let theirs = site.user("theirs", &[("demo", Role::Admin)]).await;

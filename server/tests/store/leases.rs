@@ -263,7 +263,9 @@ labels = { rack = 'b7' }
 async fn apply(db: &Db, tenant: TenantKey, text: &str) -> Result<Vec<String>, Vec<String>> {
     let document = Document::parse("a.toml", text.to_owned()).unwrap();
     let mut tx = db.begin(Scope::Tenant(tenant)).await.unwrap();
-    let applied = Run::new(&mut tx, tenant, WRITTEN).apply(&[document]).await.unwrap();
+    // Late enough for everything in the files to be over.
+    let written = Written { at: AT.plus_ms(90 * 24 * HOUR_MS), ..WRITTEN };
+    let applied = Run::new(&mut tx, tenant, written).apply(&[document]).await.unwrap();
     match applied {
         Ok(changes) => {
             tx.commit().await.unwrap();
@@ -373,6 +375,82 @@ async fn a_table_is_stored_whole_unless_the_right_rows_are_asked_for() {
     assert_eq!((outcome.changes.len(), refused), (1, vec![(3, "starts_at"), (4, "lease")]));
 }
 
+const TOLD: &str = "[[notice]]
+lease = 'h100-a'
+starts_at = '2026-07-10T00:00:00Z'
+ends_at = '2026-07-10T02:00:00Z'
+received_at = '2026-07-08T00:00:00Z'
+text = 'switch maintenance'
+
+[[provider_record]]
+lease = 'h100-a'
+starts_at = '2026-07-11T00:00:00Z'
+ends_at = '2026-07-11T01:00:00Z'
+cause = 'connectivity'
+source = 'status page'
+text = 'rack offline'
+
+[[tenant_stop]]
+lease = 'h100-a'
+starts_at = '2026-07-12T00:00:00Z'
+ends_at = '2026-07-12T06:00:00Z'
+reason = 'night'
+";
+
+#[tokio::test]
+async fn what_people_tell_is_applied_judged_anew_and_withdrawn_and_each_fault_is_named() {
+    let test = support::database().await;
+    let node = enrol(&test.db, "default", 1, Origin::Measured).await;
+    let tenant = node.key.tenant;
+    apply(&test.db, tenant, FILE).await.unwrap();
+    let mut admin = connect(&test.admin_url).await;
+    run(&mut admin, "delete from judge_work").await.unwrap();
+    let broken = TOLD
+        .replace("ends_at = '2026-07-10T02:00:00Z'", "ends_at = '2026-07-09T00:00:00Z'")
+        .replace("'2026-07-08T00:00:00Z'", "'2036-07-08T00:00:00Z'")
+        .replace("source = 'status page'", "source = ''")
+        .replace("reason = 'night'", "kind = 'other'\nclause = 'moon'")
+        .replace("2026-07-12", "2019-07-12");
+    let refused = apply(&test.db, tenant, &broken).await.unwrap_err();
+    let expected = [
+        "a.toml:4: ends_at: must be after the start",
+        "a.toml:5: received_at: must not lie ahead",
+        "a.toml:13: source: must have 1 to 200 characters",
+        "a.toml:18: starts_at: is not within the term of the lease",
+        "a.toml:21: clause: the profile that judges then excludes nothing of its own",
+    ];
+    assert_eq!(refused, expected);
+    let cause = TOLD.replace("'connectivity'", "'bad luck'");
+    let refused = Document::parse("a.toml", cause).unwrap_err().to_string();
+    assert!(refused.starts_with("a.toml:12: cause: must be one of connectivity, "), "{refused}");
+
+    let added = apply(&test.db, tenant, TOLD).await.unwrap();
+    assert_eq!(
+        added,
+        [
+            "add      notice 2026-07-10T00:00:00.000Z of h100-a",
+            "add      provider's record 2026-07-11T00:00:00.000Z of h100-a",
+            "add      stop 2026-07-12T00:00:00.000Z of h100-a",
+        ]
+    );
+    let queued = "select reason || ' ' || (to_hour - from_hour) from judge_work order by reason";
+    // A record is evidence; notice and stop widen one row.
+    assert_eq!(texts(&mut admin, queued).await, ["evidence 1", "notice 54"]);
+    assert_eq!(apply(&test.db, tenant, TOLD).await, Ok(vec![]));
+    let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let exported = export(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(apply(&test.db, tenant, &exported).await, Ok(vec![]));
+
+    run(&mut admin, "delete from judge_work").await.unwrap();
+    let gone = TOLD
+        .replace("text = 'switch maintenance'", "text = 'switch maintenance'\nwithdrawn = true");
+    let said = apply(&test.db, tenant, &gone).await.unwrap();
+    assert_eq!(said, ["withdraw notice 2026-07-10T00:00:00.000Z of h100-a"]);
+    assert_eq!(texts(&mut admin, queued).await, ["notice 2"]);
+    assert_eq!(apply(&test.db, tenant, &gone).await, Ok(vec![]));
+}
+
 #[tokio::test]
 async fn the_file_of_the_documents_is_one() {
     let text = include_str!("../../../docs/OPERATIONS.md");
@@ -382,7 +460,7 @@ async fn the_file_of_the_documents_is_one() {
     let test = support::database().await;
     let node = enrol(&test.db, "default", 1, Origin::Measured).await;
     let tenant = node.key.tenant;
-    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1 + 1);
+    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1 + 1 + 3);
     assert_eq!(apply(&test.db, tenant, file).await, Ok(vec![]));
     let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
     let exported = export(&mut tx).await.unwrap();

@@ -293,6 +293,10 @@ impl Page<'_> {
         local.map_or_else(String::new, path::month_text)
     }
 
+    fn told(&self) -> String {
+        self.view.part(LeasePart::Told, self.cx)
+    }
+
     /// Hour records from its start on, up to its end or now.
     fn hours(&self) -> String {
         let zone = self.cx.zone;

@@ -19,7 +19,8 @@ use crate::markup::{Markup, Writer};
 use crate::path::{self, LeasePart, Route, pattern};
 use crate::wire;
 
-use field::{Kind, PARTS, Spec};
+use field::PARTS;
+pub(super) use field::{Kind, Spec};
 
 pub use field::field_names;
 
@@ -238,17 +239,28 @@ impl Page<'_> {
 
     fn field(&self, out: &mut Writer, spec: &Spec) {
         let value = self.view.entered.get(spec.name).map_or("", String::as_str);
-        let about = (spec.name, spec.label, spec.hint);
-        match spec.kind {
-            Kind::Line => line(out, about, value, (&self.view.faults, self.cx)),
-            Kind::Choice(choices) => {
-                let words = choices().into_iter().map(|(value, text)| (value, self.cx.t(text)));
-                open_field(out, about, self.cx);
-                choice(out, spec.name, (value, self.is_wrong(spec)), words);
-                close_field(out, about, (&self.view.faults, self.cx));
-            }
-            Kind::Lines => lines(out, about, value, (&self.view.faults, self.cx)),
+        fill_in(out, spec, value, (&self.view.faults, self.cx));
+    }
+}
+
+/// A field of whatever kind, with its label, hint and fault.
+pub(super) fn fill_in(
+    out: &mut Writer,
+    spec: &Spec,
+    value: &str,
+    (faults, cx): (&[FieldFault], &Context),
+) {
+    let about = (spec.name, spec.label, spec.hint);
+    let is_wrong = faults.iter().any(|fault| fault.field == spec.name);
+    match spec.kind {
+        Kind::Line => line(out, about, value, (faults, cx)),
+        Kind::Choice(choices) => {
+            let words = choices().into_iter().map(|(value, text)| (value, cx.t(text)));
+            open_field(out, about, cx);
+            choice(out, spec.name, (value, is_wrong), words);
+            close_field(out, about, (faults, cx));
         }
+        Kind::Lines => lines(out, about, value, (faults, cx)),
     }
 }
 

@@ -152,6 +152,10 @@ pub const PRICES_WITHDRAW: &str = "/prices/withdraw";
 pub const CONTRACTS: &str = "/contracts";
 /// Their view struct.
 pub const CONTRACTS_JSON: &str = "/contracts.json";
+/// What people told about a lease, and where they tell it.
+pub const LEASE_TOLD: &str = "/leases/{tenant}/{lease}/told";
+/// Its view struct.
+pub const LEASE_TOLD_JSON: &str = "/leases/{tenant}/{lease}/told.json";
 /// The form of a node's labels, and where it is sent.
 pub const NODE_LABELS: &str = "/nodes/{node}/labels";
 /// The script that installs an agent.

@@ -1,4 +1,4 @@
-//! Tables of leases and of billing sessions, from a browser.
+//! Tables of leases, billing sessions, stops and records, from a browser.
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -67,6 +67,8 @@ async fn take(
     let tenant = asker.tenant(http, tenant, Role::Admin).await?;
     let kind = match entered.kind.as_str() {
         "sessions" => TableKind::Sessions,
+        "stops" => TableKind::Stops,
+        "records" => TableKind::Records,
         _ => TableKind::Leases,
     };
     let zone = Zone::parse(entered.timezone.trim());

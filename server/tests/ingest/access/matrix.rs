@@ -125,7 +125,7 @@ const MARK: &str = "foreign-";
 const WITH_BOTH: [&str; 4] = ["admin-who-sees-theirs", "admin", "operator", "operator-token"];
 /// Ids of tenants' rows, of which one at a time is another tenant's. A route that names a row of a
 /// new kind adds it here and in [`World::rows`].
-const TENANT_IDS: [&str; 10] = [
+const TENANT_IDS: [&str; 11] = [
     "{node}",
     "{import}",
     "{tenant}",
@@ -136,6 +136,7 @@ const TENANT_IDS: [&str; 10] = [
     "{verdict}",
     "{claim}",
     "{bill}",
+    "{notice}",
 ];
 
 impl World {
@@ -158,6 +159,7 @@ impl World {
             ("{verdict}", "0".repeat(64)),
             ("{claim}", "999999".to_owned()),
             ("{bill}", "999999".to_owned()),
+            ("{notice}", "999999".to_owned()),
             ("{session}", "999999".to_owned()),
             ("{api_token}", "999999".to_owned()),
         ];
@@ -198,7 +200,10 @@ impl World {
                 from lease l join node n on n.tenant_id = l.tenant_id
                 where l.name = '{lease}' and n.public_id = '\x{node}';
             insert into billing_session (tenant_id, lease_id, starts_at, source, written_at)
-                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}'"#
+                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}';
+            insert into notice (tenant_id, lease_id, starts_at, ends_at, received_at, body, hash, written_at)
+                select tenant_id, lease_id, 1785542400000, 1785546000000, 0, '{word}-notice',
+                    sha256('{word}'), 0 from lease where name = '{lease}'"#
         ))
         .await;
         site.administer(&format!(
@@ -215,6 +220,7 @@ impl World {
         let billed = format!("select session_id::bigint from billing_session {of_lease}");
         let verdict = claimable::put(site, &lease, byte).await;
         let claim = format!("select claim_id::bigint from claim {of_lease}");
+        let notice = format!("select notice_id::bigint from notice {of_lease}");
         let token = format!(
             "select max(token_id)::bigint from join_token where created_by = '{word}-maker'"
         );
@@ -229,6 +235,7 @@ impl World {
             ("{verdict}", verdict),
             ("{claim}", site.count(&claim).await.to_string()),
             ("{bill}", site.count(&bill).await.to_string()),
+            ("{notice}", site.count(&notice).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),
             ("{api_token}", String::new()),
@@ -294,6 +301,7 @@ impl World {
             delete from billing_schedule;
             update billing_session set ends_at = null, withdrawn_at = null;
             update bill set withdrawn_at = null;
+            update notice set withdrawn_at = null;
             delete from judge_work where lease_id in (select lease_id from lease where name = 'made-in-test');
             delete from lease_terms where revision > 1
                 or lease_id in (select lease_id from lease where name = 'made-in-test');
@@ -408,7 +416,7 @@ impl Answer {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
         let words = TENANT_IDS
             .iter()
-            .filter(|name| !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}"].contains(*name));
+            .filter(|name| !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}", "{notice}"].contains(*name));
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }
