@@ -30,8 +30,8 @@ use std::fmt;
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::lease::written::{
-    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, ScheduleEntry, SessionEntry,
-    TenantStopEntry,
+    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, ScheduleEntry,
+    SessionEntry, TenantStopEntry,
 };
 use leasewatch_core::time::Timestamp;
 use serde::Deserialize;

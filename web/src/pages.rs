@@ -4,11 +4,11 @@
 
 pub mod account;
 pub mod audit;
-pub mod claim;
-pub mod claims;
 pub mod bill;
 pub mod bill_import;
 pub mod bills;
+pub mod claim;
+pub mod claims;
 pub mod contracts;
 pub mod costs;
 pub mod enroll;

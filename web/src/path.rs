@@ -1,8 +1,8 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
-mod claim;
 mod bill;
+mod claim;
 mod costs;
 mod escape;
 mod lease;

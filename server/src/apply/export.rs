@@ -2,8 +2,8 @@
 
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::lease::written::{
-    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, ScheduleEntry, SessionEntry,
-    TenantStopEntry,
+    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, ScheduleEntry,
+    SessionEntry, TenantStopEntry,
 };
 use leasewatch_core::time::{Period, Timestamp};
 use serde::Serialize;

@@ -2,11 +2,11 @@
 
 pub(super) mod account;
 pub(super) mod audit;
+pub(super) mod bill_import;
+pub(super) mod bills;
 pub(super) mod claim;
 pub(super) mod claim_draft;
 pub(super) mod claims;
-pub(super) mod bill_import;
-pub(super) mod bills;
 pub(super) mod contracts;
 pub(super) mod costs;
 pub(super) mod enroll;
@@ -23,6 +23,7 @@ mod lease_judgement;
 pub(super) mod lease_report;
 pub(super) mod lease_sessions;
 pub(super) mod lease_told;
+mod lease_view;
 pub(super) mod leases;
 pub(super) mod link;
 pub(super) mod node;

@@ -11,8 +11,9 @@ use leasewatch_web::pages::lease::render;
 use leasewatch_web::path::{LeasePart, Route};
 
 use super::claim::note;
-use super::lease::{At, Names, Sent, at, finish, route, view, written};
+use super::lease::{At, Names, at, finish, route, written};
 use super::lease_judgement::verdicts;
+use super::lease_view::{Sent, view};
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::deadlines::{deadline, profile_of};

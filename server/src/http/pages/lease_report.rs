@@ -16,6 +16,7 @@ use leasewatch_web::path::{LeasePart, month_text};
 
 use super::lease::{self, Names, at};
 use super::lease_judgement::judgement_of;
+use super::lease_view::{Sent, view};
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
@@ -87,10 +88,11 @@ async fn document(
     let zone = row.terms.zone;
     let context = Context { zone, ..context };
     let (month, window) = window(&context, zone)?;
-    let mut lease = lease::read(http, asker, at_lease, &context).await?;
+    let mut lease = view(http, asker, at_lease, (&context, Sent::default())).await?;
     let mut tx = http.db.begin(scope).await?;
     let nodes = node::list(&mut tx).await?;
-    lease.judgement = judgement_of(&mut tx, &row, (&nodes, &[]), (&context, window, window)).await?;
+    lease.judgement =
+        judgement_of(&mut tx, &row, (&nodes, &[]), (&context, window, window)).await?;
     let (gpus, gaps) = measured(&mut tx, &row, &nodes, (zone, window)).await?;
     note(&mut tx, (asker, &context), &row, &month).await?;
     tx.commit().await?;

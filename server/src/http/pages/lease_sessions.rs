@@ -16,7 +16,8 @@ use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::LeasePart;
 use serde::{Deserialize, Serialize};
 
-use super::lease::{At, Names, Sent, at, finish, note_of, route, view, written};
+use super::lease::{At, Names, at, finish, note_of, route, written};
+use super::lease_view::{Sent, view};
 use crate::apply::entered::moment;
 use crate::apply::schedule::begin;
 use crate::http::Http;

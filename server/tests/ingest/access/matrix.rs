@@ -414,9 +414,10 @@ impl Answer {
     /// The same answer with these ids in place of those.
     fn body_as_if(&self, case: &Case, said: &Filled, meant: &Filled) -> String {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
-        let words = TENANT_IDS
-            .iter()
-            .filter(|name| !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}", "{notice}"].contains(*name));
+        let words = TENANT_IDS.iter().filter(|name| {
+            !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}", "{notice}"]
+                .contains(*name)
+        });
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }
