@@ -69,6 +69,8 @@ pub enum Formula {
     ClockOffset,
     /// The hours that "last 24 hours" are.
     Day,
+    /// A GPU's clock beside its own past.
+    Drift,
 }
 
 impl Formula {
@@ -84,6 +86,7 @@ impl Formula {
             Self::GpusLive => Text::TotalsGpus,
             Self::ClockOffset => Text::NodeClock,
             Self::Day => Text::ColDay,
+            Self::Drift => Text::ReliabilityClockTitle,
         }
     }
 
@@ -98,6 +101,7 @@ impl Formula {
             Self::GpusLive => Text::FormulaGpusLive,
             Self::ClockOffset => Text::FormulaClockOffset,
             Self::Day => Text::FormulaDay,
+            Self::Drift => Text::ReliabilityClockFormula,
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod link;
 pub mod node;
 pub mod node_labels;
 pub mod overview;
+pub mod reliability;
 pub(crate) mod sample;
 mod sample_gpu;
 pub mod sign_in;

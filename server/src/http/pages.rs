@@ -18,6 +18,8 @@ pub(super) mod link;
 pub(super) mod node;
 pub(super) mod node_labels;
 pub(super) mod overview;
+mod reliability;
 pub(super) mod sign_in;
+mod spent;
 pub(super) mod tenants;
 pub(super) mod users;

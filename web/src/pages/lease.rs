@@ -10,6 +10,7 @@ mod history;
 mod inventory;
 mod judgement;
 mod prices;
+mod reliability;
 mod sample;
 mod sessions;
 mod table;
@@ -25,6 +26,7 @@ use serde::Serialize;
 use super::NodeName;
 use super::lease_form::FieldFault;
 use super::leases::{LeaseState, term};
+use super::reliability::ReliabilityView;
 use crate::context::{Context, SUGGESTED_ZONES};
 use crate::format;
 use crate::i18n::{Language, Text, phrase};
@@ -45,6 +47,8 @@ pub struct LeaseView {
     pub state: LeaseState,
     /// What was judged.
     pub judgement: JudgementView,
+    /// How reliable its nodes were in the last days.
+    pub reliability: Option<ReliabilityView>,
     /// What the contract says, as files have it.
     pub terms: LeaseTerms,
     /// Every revision of the terms, the latest first.
@@ -150,9 +154,10 @@ pub(super) struct Section {
 }
 
 /// Parts of the page in their order; `None` where there is nothing to say.
-const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 8] = [
+const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 9] = [
     verdict::section,
     calendar::section,
+    reliability::section,
     terms::section,
     assignments::section,
     sessions::section,

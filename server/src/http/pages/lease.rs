@@ -17,6 +17,7 @@ use leasewatch_web::path::{LeasePart, Route};
 
 use super::lease_judgement::judgement;
 use super::leases::{gpus, state};
+use super::reliability;
 use crate::apply::entered::moment;
 use crate::http::Http;
 use crate::http::asking::Asker;
@@ -166,6 +167,7 @@ async fn view(
     let assigned = gpus(assignments.iter(), &row.terms, now);
     let inventory = inventory(&mut tx, &row, (&assignments, &nodes)).await?;
     let judgement = judgement(&mut tx, row.key, &nodes, context).await?;
+    let reliability = reliability::of_lease(&mut tx, row.key, context).await?;
     tx.commit().await?;
     let state = state(&row.terms, &sessions, now);
     sessions.reverse();
@@ -175,6 +177,7 @@ async fn view(
         shows_tenant: asker.tenants(http, Role::Viewer).await?.len() > 1,
         state,
         judgement,
+        reliability,
         history: history.into_iter().map(revision).collect(),
         assignments: lines.collect(),
         gpus_unassigned: (i64::from(row.terms.gpu_count) - assigned).max(0),

@@ -1,5 +1,7 @@
 //! What was judged of a lease, for its page.
 
+use std::cmp::Reverse;
+
 use leasewatch_core::sla::verdict::Remedy;
 use leasewatch_core::time::{DAY_MS, Period};
 use leasewatch_web::context::Context;
@@ -28,7 +30,11 @@ pub(super) async fn judgement(
     let hours = availability::by_hour(tx, lease, hours).await?;
     let shown = Period::new(now.plus_ms(-VERDICT_DAYS * DAY_MS), now.plus_ms(1));
     let mut rows = verdict::current(tx, lease, shown).await?;
-    rows.sort_by_key(|row| std::cmp::Reverse(row.judged.of.window.start));
+    // Verdicts of one window and objective stand together.
+    rows.sort_by_key(|row| {
+        let of = &row.judged.of;
+        (Reverse(of.window.start), Reverse(of.window.end), of.objective.clone())
+    });
     Ok(JudgementView {
         days: days(&hours, context),
         verdicts: rows.into_iter().map(|row| line(row, nodes)).collect(),

@@ -17,7 +17,7 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 use super::super::lease_form::{FieldFault, LeaseMatter};
 use super::{
     AssignmentLine, DayStates, EnteredSession, InventoryLine, JudgementView, LeaseState, LeaseView,
-    NodeName, Revision, SessionLine, UnitName, VerdictLine,
+    NodeName, ReliabilityView, Revision, SessionLine, UnitName, VerdictLine,
 };
 use crate::pages::sample::NOW;
 
@@ -132,10 +132,18 @@ fn judged() -> JudgementView {
         remedies: Vec::new(),
         ..quality.clone()
     };
+    let second = VerdictLine {
+        unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 1 },
+        outcome: Outcome::Met,
+        proven_ms: 0,
+        possible_ms: 0,
+        credit: None,
+        ..contract.clone()
+    };
     let days = [[192, 0, 0, 0], [182, 10, 0, 0], [100, 0, 92, 0], [0, 0, 0, 192]];
     JudgementView {
         days: (0..4).rev().zip(days).map(|(n, parts)| day(n, parts)).collect(),
-        verdicts: vec![contract, quality, clean],
+        verdicts: vec![contract, second, quality, clean],
     }
 }
 
@@ -177,6 +185,7 @@ impl LeaseView {
             shows_tenant: true,
             state: LeaseState::Running,
             judgement: judged(),
+            reliability: Some(ReliabilityView::sample()),
             history: vec![revision(2), revision(1)],
             assignments: (0..4).zip(0..4).map(|(number, gpu)| line(number, gpu)).collect(),
             gpus_unassigned: 6,
@@ -213,6 +222,7 @@ impl LeaseView {
         Self {
             shows_tenant: false,
             judgement: JudgementView::default(),
+            reliability: None,
             terms,
             assignments: Vec::new(),
             gpus_unassigned: 8,
