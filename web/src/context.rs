@@ -72,6 +72,8 @@ pub enum Formula {
     ClockOffset,
     /// The hours that "last 24 hours" are.
     Day,
+    /// A GPU's clock beside its own past.
+    Drift,
 }
 
 impl Formula {
@@ -87,6 +89,7 @@ impl Formula {
             Self::GpusLive => Text::TotalsGpus,
             Self::ClockOffset => Text::NodeClock,
             Self::Day => Text::ColDay,
+            Self::Drift => Text::ReliabilityClockTitle,
         }
     }
 
@@ -101,6 +104,7 @@ impl Formula {
             Self::GpusLive => Text::FormulaGpusLive,
             Self::ClockOffset => Text::FormulaClockOffset,
             Self::Day => Text::FormulaDay,
+            Self::Drift => Text::ReliabilityClockFormula,
         }
     }
 }

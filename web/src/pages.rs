@@ -28,6 +28,7 @@ pub mod node;
 pub mod node_labels;
 pub mod overview;
 pub mod prices;
+pub mod reliability;
 pub(crate) mod sample;
 mod sample_gpu;
 mod sheet;

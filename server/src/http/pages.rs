@@ -30,6 +30,8 @@ pub(super) mod node;
 pub(super) mod node_labels;
 pub(super) mod overview;
 pub(super) mod prices;
+mod reliability;
 pub(super) mod sign_in;
+mod spent;
 pub(super) mod tenants;
 pub(super) mod users;

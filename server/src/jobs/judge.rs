@@ -1,6 +1,6 @@
 //! Stage 6: judges what was delivered. From hour records, events, and what people told, the job
-//! writes the availability of each contracted slot and hour, the incidents that it shows, and the
-//! verdict of each window that is touched.
+//! writes the availability of each contracted slot and hour with the sums that costs are made of, the
+//! incidents that it shows, and the verdict of each window that is touched.
 //!
 //! The rules are `core::availability` and `core::sla`; nothing here knows when something is down.
 //! Silence is unknown, never down. A revision is written only where something changed, with what
@@ -11,6 +11,7 @@ mod downtime;
 mod facts;
 mod windows;
 
+use leasewatch_core::cost::NodeHour;
 use leasewatch_core::id::Slug;
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Profile, Profiles};
@@ -18,6 +19,7 @@ use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use super::{Jobs, pause};
 use crate::store::contracted::{self, ContractedLease};
+use crate::store::cost::{self, LeaseHour};
 use crate::store::judge_work::{self, JudgeReason, Work};
 use crate::store::{LeaseKey, Scope, StoreError, availability, profile};
 
@@ -157,14 +159,16 @@ async fn judge_hours(
     slots.sort_unstable();
     slots.dedup();
     let told = facts::Told::load(&mut tx, lease.key, period).await?;
-    let mut new = Vec::new();
+    let (mut new, mut spent) = (Vec::new(), Vec::new());
     for of_node in slots.chunk_by(|a, b| a.0 == b.0) {
         let node = facts::NodeFacts::load(&mut tx, of_node[0].0, (from, to)).await?;
         let Some(node) = node else { continue };
+        let mut sums = vec![NodeHour::default(); period.hours().count()];
         for (_, slot) in of_node {
-            for hour in period.hours() {
+            for (hour, sum) in period.hours().zip(&mut sums) {
                 let lead_ms = case.notice_lead_ms(hour.start());
                 let judged = node.judge(lease, &told, (*slot, hour), lead_ms);
+                node.add_spent(lease, &judged, sum);
                 let row = current.iter().find(|row| {
                     (row.judged.node, row.judged.slot, row.judged.hour)
                         == (judged.node, *slot, hour)
@@ -179,8 +183,11 @@ async fn judge_hours(
                 }
             }
         }
+        let of = |(hour, spent)| LeaseHour { node: of_node[0].0, hour, spent };
+        spent.extend(period.hours().zip(sums).map(of));
     }
     availability::put(&mut tx, &new).await?;
+    cost::put_hours(&mut tx, lease.key, (from, to), &spent).await?;
     tx.commit().await?;
     Ok(u64::try_from(new.len()).unwrap_or(u64::MAX))
 }

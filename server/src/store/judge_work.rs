@@ -261,6 +261,21 @@ pub async fn finish(tx: &mut Tx, done: &[Work]) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Hours `[from, to)` of a lease that wait.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn of_lease(tx: &mut Tx, key: LeaseKey) -> Result<Vec<(Hour, Hour)>, StoreError> {
+    let (tenant, lease) = key.columns();
+    let rows = sqlx::query!(
+        "select from_hour, to_hour from judge_work where tenant_id = $1 and lease_id = $2",
+        tenant,
+        lease
+    );
+    let rows = rows.fetch_all(tx.connection()).await?.into_iter();
+    Ok(rows.map(|row| (Hour(i64::from(row.from_hour)), Hour(i64::from(row.to_hour)))).collect())
+}
+
 /// How many rows wait.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 //! PostgreSQL.
 
 use leasewatch_core::availability::{DownCause, EvidenceClass, State, StateSums, UnknownCause};
+use leasewatch_core::cost::Part;
 use leasewatch_core::cost::bill::{BillLine, ReadBill};
 use leasewatch_core::id::{EpochId, Hash, LifeUnitId, SlotNo};
 use leasewatch_core::lease::LeaseTerms;
@@ -16,6 +17,7 @@ use leasewatch_server::jobs::{Jobs, close_hours, judge};
 use leasewatch_server::store::assignment::{self, NewAssignment};
 use leasewatch_server::store::availability::{self, AvailabilityRow};
 use leasewatch_server::store::bill::{self, NewBill};
+use leasewatch_server::store::cost::{self, LeaseHour};
 use leasewatch_server::store::hour::{self, NewHour};
 use leasewatch_server::store::incident::{self, IncidentRow};
 use leasewatch_server::store::judge_work::{self, JudgeReason};
@@ -132,6 +134,11 @@ impl Rented {
                 id = self.agent.id(),
             ))
             .await;
+    }
+
+    async fn spent(&self, hours: (Hour, Hour)) -> Vec<LeaseHour> {
+        let mut tx = self.tenant().await;
+        cost::hours(&mut tx, self.lease, hours).await.unwrap()
     }
 
     async fn rows(&self, hour: Hour) -> Vec<AvailabilityRow> {
@@ -808,6 +815,50 @@ async fn law_s_holds_in_what_is_stored_of_random_histories() {
     assert!(parts.iter().all(|ms| *ms > 0), "{all:?}");
     assert_eq!(parts.iter().sum::<i64>(), 2 * 3 * DAY_MS);
     assert!(all.disputed_ms > 0);
+}
+
+#[tokio::test]
+async fn costs_follow_the_judgement_and_add_up_to_contracted_time() {
+    let rented = Rented::new(61, 31, "").await;
+    rented.assign(0).await;
+    let lost = (600_000, 1_500_000, GapCause::GpuLost);
+    let silent = (1_800_000, 2_000_000, GapCause::Unexplained);
+    rented.put_hour(HOUR, 1, &[lost, silent]).await;
+    rented.put_hour(HOUR.next(), 1, &[]).await;
+    rented.rig.clock.set(HOUR.next().end().plus_ms(HOUR_MS));
+    rented.judge().await;
+    let hours = (HOUR, Hour(HOUR.0 + 2));
+    let spent = rented.spent(hours).await;
+    assert_eq!(spent.len(), 2);
+    let part = |row: &LeaseHour, part| row.spent.measures.parts.of(part);
+    assert_eq!(part(&spent[0], Part::Unavailable), 900_000 * 100, "proven, and not unknown");
+    assert_eq!(part(&spent[0], Part::Unknown), 200_000 * 100);
+    assert_eq!(spent[0].spent.node_ms, HOUR_MS - 1_100_000);
+    assert_eq!(part(&spent[1], Part::Unavailable) + part(&spent[1], Part::Unknown), 0);
+    // The tenant's own maintenance takes its time out, down or not; the sums follow.
+    let own = Period::new(HOUR.start().plus_ms(1_200_000), HOUR.start().plus_ms(2_400_000));
+    let (lease, written) = (rented.lease, rented.written());
+    let mut tx = rented.tenant().await;
+    let maintenance = (own, &StopKind::Maintenance, Some("driver update"));
+    notice::insert_stop(&mut tx, lease, maintenance, written).await.unwrap();
+    let now = rented.rig.clock.now();
+    judge_work::add(&mut tx, lease, HOUR.period(), (JudgeReason::Notice, now)).await.unwrap();
+    tx.commit().await.unwrap();
+    rented.judge().await;
+    let spent = rented.spent(hours).await;
+    assert_eq!(part(&spent[0], Part::Excluded), 1_200_000 * 100);
+    assert_eq!(part(&spent[0], Part::Unavailable), 600_000 * 100);
+    for row in &spent {
+        assert!(row.spent.measures.is_conserved());
+        assert_eq!(row.spent.measures.contracted_ms, HOUR_MS);
+        let judged = &rented.rows(row.hour).await;
+        let sums = sums(judged.last().unwrap());
+        assert_eq!(part(row, Part::Unavailable), sums.down_total_ms() * 100);
+        assert_eq!(part(row, Part::Excluded), sums.excluded_total_ms() * 100);
+    }
+    let mut tx = rented.tenant().await;
+    let found = availability::lost(&mut tx, rented.lease, hours).await.unwrap();
+    assert_eq!(found.iter().map(|row| row.hour).collect::<Vec<_>>(), [HOUR]);
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ fn hour(number: i64) -> Timestamp {
     AT.plus_ms(number * HOUR_MS)
 }
 
-fn terms(name: &str, from: i64, to: Option<i64>) -> LeaseTerms {
+pub(crate) fn terms(name: &str, from: i64, to: Option<i64>) -> LeaseTerms {
     let text = format!(
         "{{\"name\": \"{name}\", \"provider\": \"new-one\", \"gpu_model\": \"H100\", \"gpu_count\": 2,
         \"currency\": \"USD\", \"starts_at\": \"{}\",

@@ -12,6 +12,7 @@ mod history;
 mod inventory;
 mod judgement;
 mod prices;
+mod reliability;
 pub mod report;
 mod sample;
 mod sessions;
@@ -30,6 +31,7 @@ use super::claims::ClaimLine;
 use super::lease_form::FieldFault;
 use super::leases::{LeaseState, term};
 use super::prices::OfferLine;
+use super::reliability::ReliabilityView;
 use crate::context::{Context, SUGGESTED_ZONES};
 use crate::deadline::DeadlineLine;
 use crate::format;
@@ -59,6 +61,8 @@ pub struct LeaseView {
     pub claims: Vec<ClaimLine>,
     /// The claim that holds what another one was to be drafted from.
     pub taken_by: Option<i32>,
+    /// How reliable its nodes were in the last days.
+    pub reliability: Option<ReliabilityView>,
     /// What the contract says, as files have it.
     pub terms: LeaseTerms,
     /// Every revision of the terms, the latest first.
@@ -206,11 +210,12 @@ pub(super) struct Section {
 }
 
 /// Parts of the page in their order; `None` where there is nothing to say.
-const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 10] = [
+const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 11] = [
     verdict::section,
     claims::section,
     budget::section,
     calendar::section,
+    reliability::section,
     terms::section,
     assignments::section,
     sessions::section,

@@ -1,5 +1,7 @@
 //! What was judged of a lease, for its page.
 
+use std::cmp::Reverse;
+
 use leasewatch_core::sla::verdict::Remedy;
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use leasewatch_web::context::Context;
@@ -43,7 +45,11 @@ pub(super) async fn judgement_of(
     let now = context.now;
     let hours = availability::by_hour(tx, lease.key, hours).await?;
     let mut rows = verdict::current(tx, lease.key, windows).await?;
-    rows.sort_by_key(|row| std::cmp::Reverse(row.judged.of.window.start));
+    // Verdicts of one window and objective stand together.
+    rows.sort_by_key(|row| {
+        let of = &row.judged.of;
+        (Reverse(of.window.start), Reverse(of.window.end), of.objective.clone())
+    });
     let (budgets, judged_until) = budgets(tx, lease, (&rows, nodes), now).await?;
     let marked = |row: VerdictRow| {
         let claim = claim_of(claims, lease.key, &row.judged);

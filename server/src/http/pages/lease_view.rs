@@ -14,6 +14,7 @@ use super::claims::line as claim_line;
 use super::lease::At;
 use super::lease_judgement::judgement;
 use super::leases::{gpus, state};
+use super::reliability;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::{Http, deadlines};
@@ -59,6 +60,7 @@ pub(super) async fn view(
     let inventory = inventory(&mut tx, &row, (&assignments, &nodes)).await?;
     let claims = claim::list(&mut tx, row.key.tenant, Some(row.key)).await?;
     let judgement = judgement(&mut tx, &row, (&nodes, &claims), context).await?;
+    let reliability = reliability::of_lease(&mut tx, row.key, context).await?;
     let mut deadlines = deadlines::of_scope(&mut tx, now).await?;
     deadlines.retain(|line| line.lease == row.terms.name.as_str());
     let surplus = assignment::surplus(&row.terms, &assignments);
@@ -76,6 +78,7 @@ pub(super) async fn view(
         shows_tenant: asker.tenants(http, Role::Viewer).await?.len() > 1,
         state,
         judgement,
+        reliability,
         deadlines,
         claims: claims.iter().map(|row| claim_line(row, now)).collect(),
         taken_by: sent.taken_by,

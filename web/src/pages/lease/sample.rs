@@ -18,8 +18,8 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 use super::super::lease_form::{FieldFault, LeaseMatter};
 use super::{
     AssignmentLine, BudgetLine, BurnLine, ClaimMark, DayStates, EnteredSchedule, EnteredSession,
-    InventoryLine, JudgementView, LeaseState, LeaseView, NodeName, Revision, ScheduleLine,
-    SessionLine, Surplus, UnitName, VerdictLine,
+    InventoryLine, JudgementView, LeaseState, LeaseView, NodeName, ReliabilityView, Revision,
+    ScheduleLine, SessionLine, Surplus, UnitName, VerdictLine,
 };
 use crate::deadline::DeadlineLine;
 use crate::pages::claim::line_sample;
@@ -152,6 +152,14 @@ fn judged() -> JudgementView {
         remedies: Vec::new(),
         ..quality.clone()
     };
+    let second = VerdictLine {
+        unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 1 },
+        outcome: Outcome::Met,
+        proven_ms: 0,
+        possible_ms: 0,
+        credit: None,
+        ..contract.clone()
+    };
     let days = [[192, 0, 0, 0], [182, 10, 0, 0], [100, 0, 92, 0], [0, 0, 0, 192]];
     JudgementView {
         days: (0..4).rev().zip(days).map(|(n, parts)| day(n, parts)).collect(),
@@ -245,6 +253,7 @@ impl LeaseView {
             deadlines: DeadlineLine::samples(),
             claims: vec![line_sample(3, "filed"), line_sample(1, "draft")],
             taken_by: Some(3),
+            reliability: Some(ReliabilityView::sample()),
             history: vec![revision(2), revision(1)],
             assignments: (0..4).zip(0..4).map(|(number, gpu)| line(number, gpu)).collect(),
             gpus_unassigned: 6,
@@ -293,6 +302,7 @@ impl LeaseView {
             deadlines: Vec::new(),
             claims: Vec::new(),
             taken_by: None,
+            reliability: None,
             terms,
             assignments: Vec::new(),
             gpus_unassigned: 8,

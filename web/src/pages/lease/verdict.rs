@@ -1,5 +1,6 @@
 //! Verdicts, contract and quality apart: bounds, how much is known, what may still be down, what is
-//! owed, and what to do so that the next window is provable.
+//! owed, and what to do so that the next window is provable. Where a window has a verdict for each
+//! GPU, they are folded behind how many came out how.
 
 use leasewatch_core::metering::Ppm;
 use leasewatch_core::sla::verdict::{Outcome, Remedy};
@@ -13,8 +14,11 @@ use crate::markup::{Markup, Writer};
 use crate::pages::claims::state_text;
 use crate::path::{Route, pattern};
 
-/// Verdicts of one kind on the page; `.json` has all.
-const SHOWN: usize = 48;
+/// Windows of one kind on the page; `.json` has all.
+const SHOWN: usize = 24;
+/// Outcomes, the one that asks for something first.
+const OUTCOMES: [Outcome; 4] =
+    [Outcome::Breached, Outcome::Indeterminate, Outcome::Met, Outcome::NotApplicable];
 
 pub(super) fn section(view: &LeaseView, cx: &Context) -> Option<Section> {
     let verdicts = &view.judgement.verdicts;
@@ -44,6 +48,50 @@ fn rows<'a>(
     lines: impl Iterator<Item = &'a VerdictLine>,
     (view, cx): (&LeaseView, &Context),
 ) {
+    let lines: Vec<&VerdictLine> = lines.collect();
+    let is_of_one = |a: &&VerdictLine, b: &&VerdictLine| {
+        (a.window, a.is_over, &a.objective, &a.profile, a.profile_version)
+            == (b.window, b.is_over, &b.objective, &b.profile, b.profile_version)
+    };
+    let groups: Vec<&[&VerdictLine]> = lines.chunk_by(is_of_one).take(SHOWN).collect();
+    // Single verdicts in a row share a table.
+    let mut single: Vec<&VerdictLine> = Vec::new();
+    for group in groups {
+        match group {
+            [line] => single.push(line),
+            _ => {
+                table_of(out, &std::mem::take(&mut single), (view, cx));
+                folded(out, group, (view, cx));
+            }
+        }
+    }
+    table_of(out, &single, (view, cx));
+}
+
+/// Verdicts of one window and objective: how many came out how, and each behind it.
+fn folded(out: &mut Writer, group: &[&VerdictLine], (view, cx): (&LeaseView, &Context)) {
+    let Some(first) = group.first() else { return };
+    out.open("details", &[("class", &"more")]);
+    out.open("summary", &[]);
+    out.add(&window(first, cx));
+    for outcome in OUTCOMES {
+        let count = group.iter().filter(|line| line.outcome == outcome).count();
+        if count > 0 {
+            let (class, words) = said(outcome);
+            out.text(" · ");
+            out.element("strong", &[("class", &class)], format_args!("{} {count}", cx.t(words)));
+        }
+    }
+    out.element("span", &[("class", &"quiet")], format_args!(" {}", judged_by(first)));
+    out.close("summary");
+    table_of(out, group, (view, cx));
+    out.close("details");
+}
+
+fn table_of(out: &mut Writer, lines: &[&VerdictLine], (view, cx): (&LeaseView, &Context)) {
+    if lines.is_empty() {
+        return;
+    }
     let heads = [
         Text::JudgedOutcome,
         Text::JudgedUnit,
@@ -54,7 +102,7 @@ fn rows<'a>(
         Text::JudgedCredit,
         Text::JudgedToDo,
     ];
-    let rows = lines.take(SHOWN).map(|line| {
+    let rows = lines.iter().map(|line| {
         let cells: Vec<table::Cell> = vec![
             outcome(line, cx).into(),
             unit(&line.unit, cx).into(),
@@ -71,33 +119,34 @@ fn rows<'a>(
     table::write(out, &heads, rows.collect());
 }
 
+fn said(outcome: Outcome) -> (&'static str, Text) {
+    match outcome {
+        Outcome::Met => ("verdict-met", Text::JudgedMet),
+        Outcome::Breached => ("verdict-breached", Text::JudgedBreached),
+        Outcome::Indeterminate => ("verdict-indeterminate", Text::JudgedIndeterminate),
+        Outcome::NotApplicable => ("verdict-none", Text::JudgedNotApplicable),
+    }
+}
+
+/// `usable-gpu · own-objective@1`.
+fn judged_by(line: &VerdictLine) -> String {
+    format!("{} · {}@{}", line.objective, line.profile, line.profile_version)
+}
+
 fn outcome(line: &VerdictLine, cx: &Context) -> Markup {
-    let class = match line.outcome {
-        Outcome::Met => "verdict-met",
-        Outcome::Breached => "verdict-breached",
-        Outcome::Indeterminate => "verdict-indeterminate",
-        Outcome::NotApplicable => "verdict-none",
-    };
+    let (class, words) = said(line.outcome);
     let mut out = Writer::default();
-    out.element("strong", &[("class", &class)], cx.t(outcome_words(line.outcome)));
+    out.element("strong", &[("class", &class)], cx.t(words));
     if let Some(ppm) = line.target_ppm {
         let target = Quantity::ppm(ppm.into()).text(cx.language);
         out.text(format_args!(" {}", phrase::judged_target(cx.language, target)));
     }
-    out.open("span", &[("class", &"quiet")]);
-    let profile = format!("{}@{}", line.profile, line.profile_version);
-    out.text(format_args!(" {} · {profile}", line.objective));
-    out.close("span");
+    out.element("span", &[("class", &"quiet")], format_args!(" {}", judged_by(line)));
     out.finish()
 }
 
 pub(super) fn outcome_words(outcome: Outcome) -> Text {
-    match outcome {
-        Outcome::Met => Text::JudgedMet,
-        Outcome::Breached => Text::JudgedBreached,
-        Outcome::Indeterminate => Text::JudgedIndeterminate,
-        Outcome::NotApplicable => Text::JudgedNotApplicable,
-    }
+    said(outcome).1
 }
 
 pub(super) fn unit(unit: &UnitName, cx: &Context) -> String {
