@@ -12,9 +12,8 @@ mod facts;
 mod windows;
 
 use leasewatch_core::cost::NodeHour;
-use leasewatch_core::id::Slug;
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Profile, Profiles};
+use leasewatch_core::sla::profile::{Profile, Profiles};
 use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use super::{Jobs, pause};

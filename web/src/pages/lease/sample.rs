@@ -163,7 +163,7 @@ fn judged() -> JudgementView {
     let days = [[192, 0, 0, 0], [182, 10, 0, 0], [100, 0, 92, 0], [0, 0, 0, 192]];
     JudgementView {
         days: (0..4).rev().zip(days).map(|(n, parts)| day(n, parts)).collect(),
-        verdicts: vec![contract, filed, quality, clean],
+        verdicts: vec![contract, second, filed, quality, clean],
         budgets: budgets(window),
         judged_until: Some(NOW.hour().start()),
     }
