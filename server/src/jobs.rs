@@ -4,6 +4,7 @@
 //! and on a nudge. It does not retry by itself: the next turn does. Each turn leaves a status that
 //! people can see.
 
+pub mod assign_joined;
 pub mod close_hours;
 pub mod judge;
 pub mod open_hours;
@@ -32,6 +33,7 @@ pub struct Jobs {
 impl Jobs {
     /// Starts every job; each runs until the process ends.
     pub fn spawn(self) {
+        tokio::spawn(assign_joined::run(self.clone()));
         tokio::spawn(close_hours::run(self.clone()));
         tokio::spawn(judge::run(self.clone()));
         tokio::spawn(open_hours::run(self.clone()));
