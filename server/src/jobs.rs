@@ -4,6 +4,7 @@
 //! and on a nudge. It does not retry by itself: the next turn does. Each turn leaves a status that
 //! people can see.
 
+pub mod assign_joined;
 pub mod close_hours;
 pub mod expand_schedules;
 pub mod judge;
@@ -33,6 +34,7 @@ pub struct Jobs {
 impl Jobs {
     /// Starts every job; each runs until the process ends.
     pub fn spawn(self) {
+        tokio::spawn(assign_joined::run(self.clone()));
         tokio::spawn(close_hours::run(self.clone()));
         tokio::spawn(expand_schedules::run(self.clone()));
         tokio::spawn(judge::run(self.clone()));
