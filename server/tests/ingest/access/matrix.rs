@@ -413,7 +413,11 @@ impl Answer {
 
     /// The same answer with these ids in place of those.
     fn body_as_if(&self, case: &Case, said: &Filled, meant: &Filled) -> String {
-        let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
+        // A form's page stands at the address of what it is about.
+        let patterns = [case.pattern, "/claims/{claim}"];
+        let path = patterns.iter().fold(self.body.clone(), |body, pattern| {
+            body.replace(&said.fill(pattern), &meant.fill(pattern))
+        });
         let words = TENANT_IDS.iter().filter(|name| {
             !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}", "{notice}"]
                 .contains(*name)
