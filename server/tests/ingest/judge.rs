@@ -183,6 +183,12 @@ pub async fn rent(
     let tenant = rig.node(agent.id()).await.unwrap().key.tenant;
     let mut tx = rig.database.db.begin(Scope::Tenant(tenant)).await.unwrap();
     let written = Written { at: rig.clock.now(), by: None, reason: None };
+    // A lease names only clauses that are there.
+    if terms.profile.is_some() {
+        let parsed = Profile::parse(OWN_CONTRACT).unwrap();
+        let own = (&parsed, OWN_CONTRACT);
+        assert!(profile::insert(&mut tx, tenant, own, written).await.unwrap());
+    }
     let key = lease::create(&mut tx, tenant, &terms, written).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     key

@@ -203,7 +203,7 @@ async fn a_weekly_rule_becomes_sessions_in_the_zone_of_the_lease() {
     // Ended now, nothing follows from it any more, and what runs until 23:00 there ends.
     assert_eq!(site.post(&admin, path, "action=end&rule=&rule_from=").await.0, 303);
     let left = sessions().await;
-    assert_eq!((left.len(), &left[0]["ends_at"]), (15, &"2026-09-21T13:33:20.000Z".into()));
+    assert_eq!((left.len(), &left[0]["ends_at"]), (15, &"2026-09-21T14:13:20.000Z".into()));
     assert_eq!(
         site.count("select count(*) from billing_schedule where withdrawn_at is null").await,
         0

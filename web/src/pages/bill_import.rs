@@ -63,15 +63,15 @@ impl BillImportView {
     #[must_use]
     pub fn sample() -> Self {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let entered = [("provider", "acme"), ("starts", "From"), ("timezone", "Asia/Shanghai")];
+        let entered = [("provider", "acme"), ("starts", "usage_start"), ("timezone", "Asia/Shanghai")];
         Self {
             tenants: vec!["default".to_owned(), "research".to_owned()],
             providers: vec!["acme".to_owned()],
             entered: entered.map(|(name, text)| (name.to_owned(), text.to_owned())).into(),
             looked_at: Some(LookedAt {
                 file_name: "july.csv".to_owned(),
-                text: "From,Resource,Amount\n2026-07-01,i-<0a>,x\n".to_owned(),
-                header: texts(&["From", "Resource", "Amount"]),
+                text: "usage_start,resource_id,amount_due\n2026-07-01,i-<0a>,x\n".to_owned(),
+                header: texts(&["usage_start", "resource_id", "amount_due"]),
                 rows: vec![texts(&["2026-07-01", "i-<0a>", "x"])],
             }),
             wrong: vec!["amount".to_owned()],

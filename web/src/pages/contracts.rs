@@ -96,7 +96,7 @@ const FIELDS: [Spec; 29] = [
     ("after", Text::ContractAfter, "incident, period_end, notice", Kind::Line),
     ("cycles", Text::ContractCycles, "2", Kind::Line),
     ("months", Text::ContractMonths, "2", Kind::Line),
-    ("evidence", Text::ContractEvidence, "timestamps and logs", Kind::Lines),
+    ("evidence", Text::ContractEvidence, "timestamps, logs", Kind::Lines),
     ("effective_from", Text::ContractFrom, "2026-01-01T00:00:00Z", Kind::Line),
     ("reviewed_by", Text::ContractReviewed, "li.lei", Kind::Line),
 ];

@@ -211,9 +211,12 @@ fn outcome(out: &mut Writer, view: &PricesView, cx: &Context) {
             out.element("p", &[("class", &"outcome"), ("role", &"status")], words);
             if !refused.is_empty() {
                 let heads = [cx.t(Text::LeaseTableLine), cx.t(Text::LeaseTableWhy)];
-                let rows = refused
-                    .iter()
-                    .map(|(line, why)| (false, vec![line.to_string().into(), why.clone().into()]));
+                let rows = refused.iter().map(|(line, why)| {
+                    // The reader's own words, as on the command line.
+                    let mut said = Writer::default();
+                    said.element("code", &[], why);
+                    (false, vec![line.to_string().into(), said.finish().into()])
+                });
                 table::write(out, &heads, rows.collect());
             }
         }

@@ -68,7 +68,7 @@ fn without_lines(period: Period) -> BillView {
         refused: vec![RefusedOfBill {
             line: 3,
             fault: BillRowFault::Amount,
-            column: Some("Amount".to_owned()),
+            column: Some("amount_due".to_owned()),
         }],
         origin: Some(Origin::Imported),
         may_change: true,
