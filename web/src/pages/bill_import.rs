@@ -63,7 +63,8 @@ impl BillImportView {
     #[must_use]
     pub fn sample() -> Self {
         let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
-        let entered = [("provider", "acme"), ("starts", "usage_start"), ("timezone", "Asia/Shanghai")];
+        let entered =
+            [("provider", "acme"), ("starts", "usage_start"), ("timezone", "Asia/Shanghai")];
         Self {
             tenants: vec!["default".to_owned(), "research".to_owned()],
             providers: vec!["acme".to_owned()],
