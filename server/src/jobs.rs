@@ -8,6 +8,7 @@ pub mod close_hours;
 pub mod judge;
 pub mod open_hours;
 pub mod partitions;
+pub mod publish;
 
 use std::time::Duration;
 

@@ -36,6 +36,8 @@ mod judge;
 mod leases_page;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
+#[path = "ingest/publish.rs"]
+mod publish;
 #[path = "ingest/refusal.rs"]
 mod refusal;
 #[path = "ingest/rig.rs"]

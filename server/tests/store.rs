@@ -12,6 +12,8 @@ mod hours;
 mod launcher;
 #[path = "store/leases.rs"]
 mod leases;
+#[path = "store/logs.rs"]
+mod logs;
 #[path = "store/migrations.rs"]
 mod migrations;
 #[path = "store/nodes.rs"]
