@@ -6,6 +6,7 @@ use leasewatch_core::evidence::chain::{public_key, verify};
 use leasewatch_core::evidence::identity::{Enrollment, Revocation, Rotation};
 use leasewatch_core::evidence::statement::{StatementError, StatementKind};
 use leasewatch_core::id::NodeId;
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
 
 use super::{Evidence, at_line};
@@ -82,8 +83,13 @@ fn apply(evidence: &mut Evidence<'_>, said: Said) -> Result<(), Fault> {
         Ok(())
     };
     match said {
-        // What a node recorded in the minute before it joined is dated before it.
-        Said::Joined(joined) => add(joined.node(), &joined.key, joined.at.plus_ms(-60_000)),
+        // What a node recorded in the minute before it joined is dated before it, and what it was
+        // told of, in a log or by a simulator, before that.
+        Said::Joined(joined) => {
+            let is_measured = joined.origin == Origin::Measured;
+            let from = if is_measured { joined.at.plus_ms(-60_000) } else { Timestamp::MIN };
+            add(joined.node(), &joined.key, from)
+        }
         Said::Changed(changed) => add(changed.node, &changed.new, Timestamp::MIN),
         Said::Revoked(revoked) => {
             let keys = evidence.keys.entry(revoked.node).or_default();
