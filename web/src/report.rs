@@ -153,3 +153,60 @@ fn share(part: i64, whole: i64, language: Language) -> String {
         None => Text::ReportNothing.words(language).to_owned(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use leasewatch_core::time::HOUR_MS;
+
+    fn view(zone: &str) -> ReportView {
+        let start = Timestamp::parse_iso("2026-08-01T00:00:00Z").unwrap();
+        let node = |name: &str, origin| ReportNode {
+            name: name.to_owned(),
+            id: "22".repeat(16),
+            origin,
+            hours: 1_234,
+            revised: 2,
+            sum: UtilizationSum::default(),
+        };
+        ReportView {
+            tenant: "default".to_owned(),
+            provider: ("acme".to_owned(), "Acme & Söhne".to_owned()),
+            leases: Vec::new(),
+            window: Period::new(start, start.plus_ms(24 * HOUR_MS)),
+            zone: Zone::parse(zone).unwrap(),
+            nodes: vec![node("a", Origin::Measured), node("<script>b", Origin::Imported)],
+            log: ("leasewatch/0/default/acme".to_owned(), 70_080, "ab".repeat(32), start),
+            key_line: "leasewatch/0/default/acme+00000000+AQ==".to_owned(),
+            heads: 0,
+            minutes: 0,
+            lag_ms: Some(61_000),
+            is_successor: false,
+        }
+    }
+
+    #[test]
+    fn it_says_first_that_nobody_else_has_seen_it_and_marks_what_is_no_measurement() {
+        let html = render(&view("Asia/Shanghai")).unwrap();
+        for (first, then) in
+            [("Self-attested", "What is claimed"), ("自证（无第三方见证）", "所主张的内容")]
+        {
+            assert!(html.find(first).unwrap() < html.find(then).unwrap(), "{html}");
+        }
+        for said in
+            ["Imported data", "导入数据", "1,234", "70,080", "nothing was measured", "08:00"]
+        {
+            assert!(html.contains(said), "{said} is not in {html}");
+        }
+        assert!(!html.contains("Simulated data") && !html.contains("100"), "{html}");
+    }
+
+    #[test]
+    fn nothing_in_it_runs_or_is_loaded() {
+        let html = render(&view("UTC")).unwrap();
+        assert!(html.contains("&#60;script&#62;b") && html.contains("Acme &#38; S"), "{html}");
+        for banned in ["<script", "http:", "https:", "src=", "url(", "@import", "<link"] {
+            assert!(!html.contains(banned), "{banned}");
+        }
+    }
+}

@@ -93,7 +93,8 @@ fn worked(output: &Output) -> String {
 async fn a_bundle_of_a_real_fleet_is_verified_and_one_of_a_rewritten_database_is_not() {
     let data = data_dir();
     let folder = data.path();
-    std::fs::write(folder.join("gpu-node.toml"), scenario("demo-v100-t4")).unwrap();
+    let begins = format!("epoch_file = {:?}\n", folder.join("gpu-node.epoch"));
+    std::fs::write(folder.join("gpu-node.toml"), begins + &scenario("demo-v100-t4")).unwrap();
     let server = RunningServer::start(folder);
     let mut agent = Agent::start(&server, folder, "gpu-node", Some("500ms"));
     eventually("some seconds of readings", || {
