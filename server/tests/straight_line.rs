@@ -10,8 +10,6 @@
 mod attacks;
 #[path = "straight_line/behind_nginx.rs"]
 mod behind_nginx;
-#[path = "straight_line/bundles.rs"]
-mod bundles;
 #[path = "straight_line/deployed.rs"]
 mod deployed;
 #[path = "straight_line/first_user.rs"]
