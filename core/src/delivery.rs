@@ -26,7 +26,9 @@ mod session_count;
 #[cfg(test)]
 mod simulation;
 
-pub use backoff::{BACKOFF_MAX_MS, BACKOFF_MIN_MS, backoff_ms};
+pub use backoff::{
+    BACKOFF_MAX_MS, BACKOFF_MIN_MS, BACKOFF_YOUNG_MAX_MS, YOUNG_LOSS_MS, backoff_ms,
+};
 pub use chain::{StartDecision, StoredChain};
 pub use clock::{ClockEstimate, ClockFilter, TimeExchange};
 pub use cursor::{Cursor, DropDecision, IncomingDrop, IncomingSegment, SegmentDecision};

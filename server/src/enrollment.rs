@@ -21,8 +21,10 @@ use crate::identity::Identity;
 use crate::store::audit::{self, Action, Entry, Way, Who};
 use crate::store::enrollment::{self, NewToken};
 use crate::store::identity_statement::{self, StatementRow};
+use crate::store::lease::{self, LeaseRow};
 use crate::store::node::{self, NodeRow};
-use crate::store::{Db, Scope, StoreError, TenantKey, Tx, node_key, provider, tenant};
+use crate::store::provider::{self, ProviderRow};
+use crate::store::{Db, Scope, StoreError, TenantKey, Tx, node_key, tenant};
 
 pub use crate::store::enrollment::{TokenKey, TokenKind};
 
@@ -56,8 +58,10 @@ pub struct Issuer {
 pub struct Order<'a> {
     /// The tenant of the nodes; made if there is none.
     pub tenant: &'a Slug,
-    /// Who supplies them; made if there is none.
-    pub provider: &'a Slug,
+    /// Who supplies them; made if there is none. `None`: who supplies the lease, which is named then.
+    pub provider: Option<&'a Slug>,
+    /// A lease of the tenant: the GPUs of nodes that join are assigned to it from then on.
+    pub lease: Option<&'a Slug>,
     /// How many nodes it is for.
     pub kind: TokenKind,
     /// For how long from now.
@@ -88,6 +92,25 @@ pub enum IssueError {
     /// For no node, or too many.
     #[error("a join token of a fleet is for 1 to {CEILING_MAX} nodes")]
     Ceiling,
+    /// The tenant has no such lease; another tenant's is none.
+    #[error("the tenant {tenant} has no lease {lease}")]
+    NoLease {
+        /// The tenant.
+        tenant: Slug,
+        /// What was asked for.
+        lease: Slug,
+    },
+    /// A node has one provider, and the lease another.
+    #[error("the lease {lease} is of the provider {provider}, not of the one that is named")]
+    OtherProvider {
+        /// The lease.
+        lease: Slug,
+        /// Its provider.
+        provider: Slug,
+    },
+    /// Nobody supplies the nodes.
+    #[error("a join token names a provider, or a lease, whose provider it is then")]
+    NoProvider,
     /// The system gave no random bytes.
     #[error("no random bytes for a join token")]
     Random,
@@ -122,10 +145,11 @@ impl Issuer {
         let expires_at = now.plus_ms(order.valid_ms);
         let mut tx = self.db.begin(Scope::Ingest).await?;
         let tenant = tenant::ensure(&mut tx, order.tenant, order.tenant.as_str()).await?;
-        let provider = provider::ensure(&mut tx, order.provider, order.provider.as_str()).await?;
+        let (lease, provider) = supplied(&mut tx, tenant.key, &order).await?;
         let new = NewToken {
             tenant: tenant.key,
             provider: provider.key,
+            lease: lease.as_ref().map(|row| row.key),
             kind: order.kind,
             hash,
             created_by: &clean_text(order.created_by, CREATOR_CHARS),
@@ -134,17 +158,19 @@ impl Issuer {
         };
         let key = enrollment::create_token(&mut tx, &new).await?;
         if let Some(who) = order.who {
+            let mut detail = vec![
+                ("provider", provider.slug.to_string()),
+                ("nodes", order.kind.node_ceiling().to_string()),
+                ("expires_at", expires_at.to_string()),
+            ];
+            detail.extend(lease.map(|row| ("lease", row.terms.name.to_string())));
             let entry = Entry {
                 at: now,
                 tenant: Some(tenant.key),
                 who,
                 action: Action::JoinTokenMade,
                 object: &key.number().to_string(),
-                detail: &[
-                    ("provider", order.provider.to_string()),
-                    ("nodes", order.kind.node_ceiling().to_string()),
-                    ("expires_at", expires_at.to_string()),
-                ],
+                detail: &detail,
             };
             audit::write(&mut tx, entry).await?;
         }
@@ -161,6 +187,28 @@ impl Issuer {
         enrollment::forget_unused_token(&mut tx, key).await?;
         tx.commit().await
     }
+}
+
+/// The lease and the provider of an order.
+async fn supplied(
+    tx: &mut Tx,
+    tenant: TenantKey,
+    order: &Order<'_>,
+) -> Result<(Option<LeaseRow>, ProviderRow), IssueError> {
+    let lease = match order.lease {
+        None => None,
+        Some(name) => Some(lease::by_name(tx, tenant, name).await?.ok_or_else(|| {
+            IssueError::NoLease { tenant: order.tenant.clone(), lease: name.clone() }
+        })?),
+    };
+    let of_lease = lease.as_ref().map(|row| &row.terms.provider);
+    let named = order.provider.or(of_lease).ok_or(IssueError::NoProvider)?;
+    if let Some((lease, provider)) = order.lease.zip(of_lease).filter(|(_, of)| *of != named) {
+        let (lease, provider) = (lease.clone(), provider.clone());
+        return Err(IssueError::OtherProvider { lease, provider });
+    }
+    let provider = provider::ensure(tx, named, named.as_str()).await?;
+    Ok((lease, provider))
 }
 
 /// Notes that a token was taken back, in the transaction that does it.

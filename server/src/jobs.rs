@@ -4,7 +4,9 @@
 //! and on a nudge. It does not retry by itself: the next turn does. Each turn leaves a status that
 //! people can see.
 
+pub mod assign_joined;
 pub mod close_hours;
+pub mod expand_schedules;
 pub mod judge;
 pub mod open_hours;
 pub mod partitions;
@@ -33,7 +35,9 @@ pub struct Jobs {
 impl Jobs {
     /// Starts every job; each runs until the process ends.
     pub fn spawn(self) {
+        tokio::spawn(assign_joined::run(self.clone()));
         tokio::spawn(close_hours::run(self.clone()));
+        tokio::spawn(expand_schedules::run(self.clone()));
         tokio::spawn(judge::run(self.clone()));
         tokio::spawn(open_hours::run(self.clone()));
         tokio::spawn(partitions::run(self));

@@ -82,12 +82,12 @@ impl Page<'_> {
 
     fn claim(&self, language: &Language) -> String {
         let (slug, name) = &self.view.provider;
-        phrase::report_claim(*language, &format!("{name} ({slug})"), &self.view.tenant)
+        phrase::bundle_claim(*language, &format!("{name} ({slug})"), &self.view.tenant)
     }
 
     fn rentals(&self, language: &Language) -> String {
         match self.view.leases.is_empty() {
-            true => Text::ReportAllNodes.words(*language).to_owned(),
+            true => Text::BundleAllNodes.words(*language).to_owned(),
             false => self.view.leases.join(", "),
         }
     }
@@ -106,7 +106,7 @@ impl Page<'_> {
     fn marks(&self, language: &Language) -> Vec<&'static str> {
         let has = |origin| self.view.nodes.iter().any(|node| node.origin == origin);
         let marks =
-            [(Origin::Simulated, Text::ReportSimulated), (Origin::Imported, Text::ReportImported)];
+            [(Origin::Simulated, Text::BundleSimulated), (Origin::Imported, Text::BundleImported)];
         marks
             .into_iter()
             .filter(|(of, _)| has(*of))
@@ -116,7 +116,7 @@ impl Page<'_> {
 
     fn lag(&self, language: &Language) -> Option<String> {
         let lag = self.view.lag_ms.map(|ms| Quantity::duration_ms(ms).text(*language))?;
-        Some(phrase::report_lag(*language, &lag))
+        Some(phrase::bundle_lag(*language, &lag))
     }
 
     fn count(&self, count: &u64, language: &Language) -> String {
@@ -133,12 +133,12 @@ impl Page<'_> {
 
     fn busy(&self, node: &ReportNode, language: &Language) -> String {
         let mean = node.sum.mean().map(|ppm| Quantity::ppm(ppm.0).text(*language));
-        mean.unwrap_or_else(|| Text::ReportNothing.words(*language).to_owned())
+        mean.unwrap_or_else(|| Text::BundleNothing.words(*language).to_owned())
     }
 
     fn log_state(&self, language: &Language) -> String {
         let (name, size, root, _) = &self.view.log;
-        phrase::report_log_state(*language, name, root, &self.count(size, language))
+        phrase::bundle_log_state(*language, name, root, &self.count(size, language))
     }
 
     fn tz_version(&self) -> &'static str {
@@ -150,7 +150,7 @@ impl Page<'_> {
 fn share(part: i64, whole: i64, language: Language) -> String {
     match Quantity::open_share(part, whole) {
         Some(share) => share.text(language),
-        None => Text::ReportNothing.words(language).to_owned(),
+        None => Text::BundleNothing.words(language).to_owned(),
     }
 }
 

@@ -203,7 +203,7 @@ impl Sender {
         }
         self.failures = self.failures.saturating_add(1);
         let wait = match ending {
-            Ending::Lost => backoff_ms(self.failures, random),
+            Ending::Lost => backoff_ms(self.failures, now.since(self.down_since), random),
             Ending::Refused => limits::REFUSED_MS + random % (limits::REFUSED_MS + 1),
         };
         self.phase = Phase::Waiting { until: now.plus_ms(wait) };

@@ -50,9 +50,12 @@ pub struct Create {
     /// The tenant of the nodes that join; made if there is none.
     #[arg(long, value_name = "SLUG", default_value = "default")]
     tenant: Slug,
-    /// Who supplies them; made if there is none.
-    #[arg(long, value_name = "SLUG", default_value = "default")]
-    provider: Slug,
+    /// Who supplies them; made if there is none [default: default, with --lease its provider].
+    #[arg(long, value_name = "SLUG")]
+    provider: Option<Slug>,
+    /// A lease of the tenant: the GPUs of nodes that join are assigned to it from then on.
+    #[arg(long, value_name = "NAME")]
+    lease: Option<Slug>,
     /// For up to so many nodes, such as a DaemonSet or a frozen image; at most 60 a minute.
     #[arg(long, value_name = "NODES")]
     fleet: Option<u32>,
@@ -153,12 +156,15 @@ impl Create {
                 trust: watch::channel(trust).1,
                 addresses,
             };
+            let usual = Slug::new("default")?;
+            let provider = self.provider.as_ref().or(self.lease.is_none().then_some(&usual));
             let kind = self.fleet.map_or(TokenKind::Single, TokenKind::Fleet);
             let usual_ms = if self.fleet.is_some() { FLEET_MS } else { SINGLE_MS };
             let issued = issuer
                 .issue(Order {
                     tenant: &self.tenant,
-                    provider: &self.provider,
+                    provider,
+                    lease: self.lease.as_ref(),
                     kind,
                     valid_ms: self.valid.unwrap_or(usual_ms),
                     created_by: "command line",
@@ -225,8 +231,9 @@ fn token_line(token: &TokenRow, now: Timestamp) -> String {
         None if token.expires_at <= now => format!("expired {}", token.expires_at),
         None => format!("good until {}", token.expires_at),
     };
+    let lease = token.lease.as_ref().map(|lease| format!(" lease {lease}")).unwrap_or_default();
     format!(
-        "{} tenant {} provider {} by {}: {} of {ceiling} joined, {state}",
+        "{} tenant {} provider {}{lease} by {}: {} of {ceiling} joined, {state}",
         token.key.number(),
         token.tenant,
         token.provider,

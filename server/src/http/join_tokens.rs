@@ -58,10 +58,12 @@ pub(super) async fn revoke(State(http): State<Http>, asker: Asker, request: Requ
     }
 }
 
-/// The field that is at fault.
+/// The field that is at fault, and why where that is not plain.
 fn field(fault: EnrollFault) -> &'static str {
     match fault {
         EnrollFault::Provider => "provider",
+        EnrollFault::Lease => "lease: the tenant has none of this name",
+        EnrollFault::LeaseProvider => "provider: the lease is of another one",
         EnrollFault::Nodes => "nodes",
         EnrollFault::Valid => "valid",
     }

@@ -123,7 +123,15 @@ impl Importer {
         deliver: impl AsyncFnOnce(Joining) -> Result<T, ImportError>,
     ) -> Result<T, ImportError> {
         let (kind, valid_ms) = (TokenKind::Single, TOKEN_MS);
-        let order = Order { tenant, provider, kind, valid_ms, created_by: "upload", who: None };
+        let order = Order {
+            tenant,
+            provider: Some(provider),
+            lease: None,
+            kind,
+            valid_ms,
+            created_by: "upload",
+            who: None,
+        };
         let not_let_in = |error: IssueError| ImportError::Server(error.to_string());
         let issued = self.issuer.issue(order).await.map_err(not_let_in)?;
         let report = deliver(Joining::from(&issued.join)).await;

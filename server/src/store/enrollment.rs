@@ -5,14 +5,16 @@
 //! fleet token never more than its ceiling. Not here: making secrets and join strings
 //! (`enrollment`), and who may ask for them.
 
+mod leased;
 mod redemption;
 
 use leasewatch_core::id::{Hash, NodeId, Slug};
 use leasewatch_core::time::Timestamp;
 
 use super::column::Column;
-use super::{ProviderKey, StoreError, TenantKey, Tx};
+use super::{LeaseKey, ProviderKey, StoreError, TenantKey, Tx};
 
+pub use leased::{LeasedJoin, assign, unassigned};
 pub use redemption::{RATE_JOINS, RATE_MS, Redeemed, Redemption, TakeOver, TokenRefused, redeem};
 
 /// How many nodes a token is for.
@@ -72,6 +74,8 @@ pub struct NewToken<'a> {
     pub tenant: TenantKey,
     /// Who supplies them.
     pub provider: ProviderKey,
+    /// A lease of the tenant with that provider, which their GPUs will be assigned to.
+    pub lease: Option<LeaseKey>,
     /// How many.
     pub kind: TokenKind,
     /// Of the secret.
@@ -93,6 +97,8 @@ pub struct TokenRow {
     pub tenant: Slug,
     /// Public name of its provider.
     pub provider: Slug,
+    /// Name of the lease that their GPUs are assigned to.
+    pub lease: Option<Slug>,
     /// How many nodes it is for.
     pub kind: TokenKind,
     /// How many joined with it.
@@ -128,8 +134,8 @@ pub async fn create_token(tx: &mut Tx, new: &NewToken<'_>) -> Result<TokenKey, S
     let (kind, node_ceiling) = new.kind.columns()?;
     let token = sqlx::query_scalar!(
         "insert into join_token (tenant_id, token_hash, kind, provider_id, node_ceiling,
-            created_at, created_by, expires_at)
-        values ($1, $2, $3, $4, $5, $6, $7, $8) returning token_id",
+            created_at, created_by, expires_at, lease_id)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning token_id",
         new.tenant.0,
         &new.hash.0,
         kind,
@@ -137,7 +143,8 @@ pub async fn create_token(tx: &mut Tx, new: &NewToken<'_>) -> Result<TokenKey, S
         node_ceiling,
         new.at.0,
         new.created_by,
-        new.expires_at.0
+        new.expires_at.0,
+        new.lease.map(|lease| lease.columns().1)
     )
     .fetch_one(tx.connection())
     .await?;
@@ -150,10 +157,12 @@ pub async fn create_token(tx: &mut Tx, new: &NewToken<'_>) -> Result<TokenKey, S
 /// [`StoreError`] of the database.
 pub async fn tokens(tx: &mut Tx) -> Result<Vec<TokenRow>, StoreError> {
     let rows = sqlx::query!(
-        "select t.tenant_id, t.token_id, n.slug as tenant, p.slug as provider, t.kind,
-            t.node_ceiling, t.joins, t.created_by, t.created_at, t.expires_at, t.revoked_at
+        r#"select t.tenant_id, t.token_id, n.slug as tenant, p.slug as provider, t.kind,
+            t.node_ceiling, t.joins, t.created_by, t.created_at, t.expires_at, t.revoked_at,
+            l.name as "lease?"
         from join_token t join tenant n using (tenant_id) join provider p using (provider_id)
-        order by t.created_at desc, t.token_id desc limit 1000"
+        left join lease l on l.tenant_id = t.tenant_id and l.lease_id = t.lease_id
+        order by t.created_at desc, t.token_id desc limit 1000"#
     );
     let rows = rows.fetch_all(tx.connection()).await?;
     let column = |name| Column("join_token", name);
@@ -165,6 +174,7 @@ pub async fn tokens(tx: &mut Tx) -> Result<Vec<TokenRow>, StoreError> {
                 key: TokenKey { tenant: TenantKey(row.tenant_id), token: row.token_id },
                 tenant: Column("tenant", "slug").parsed(&row.tenant)?,
                 provider: Column("provider", "slug").parsed(&row.provider)?,
+                lease: row.lease.map(|name| Column("lease", "name").parsed(&name)).transpose()?,
                 kind: if is_single { TokenKind::Single } else { TokenKind::Fleet(ceiling) },
                 joins: column("joins").number(row.joins)?,
                 created_by: row.created_by,

@@ -8,19 +8,24 @@ use leasewatch_core::evidence::identity::{
 };
 use leasewatch_core::evidence::statement::{self, StatementKind};
 use leasewatch_core::join::{JoinString, JoinToken};
+use leasewatch_core::lease::Assignment;
 use leasewatch_core::segment::Origin;
+use leasewatch_core::time::DAY_MS;
 use leasewatch_proto::convert::Claim;
-use leasewatch_server::enrollment::{FLEET_MS, Issued, Order, SINGLE_MS, TokenKind};
+use leasewatch_server::enrollment::{FLEET_MS, IssueError, Issued, Order, SINGLE_MS, TokenKind};
 use leasewatch_server::http::{self, Entrance, Http};
 use leasewatch_server::intake::Intake;
+use leasewatch_server::jobs::assign_joined;
 use leasewatch_server::live::LiveFrame;
+use leasewatch_server::store::audit::Action;
 use leasewatch_server::store::enrollment::{self, RATE_JOINS};
-use leasewatch_server::store::{Scope, identity_statement, node_key};
+use leasewatch_server::store::{Scope, TenantKey, assignment, audit, identity_statement, node_key};
 use leasewatch_server::tenancy::Removals;
 use tonic::{Code, Status};
 use tower::ServiceExt as _;
 
-use crate::agent::{Agent, slug};
+use crate::agent::{Agent, gpu, slug};
+use crate::judge::{assign, jobs, rent};
 use crate::rig::{NOW, Rig, issuer};
 
 /// A server that lets nobody in without a token.
@@ -32,8 +37,15 @@ async fn issue(rig: &Rig, tenant: &str, kind: TokenKind) -> Issued {
     let valid_ms = if kind == TokenKind::Single { SINGLE_MS } else { FLEET_MS };
     let (tenant, provider) = (slug(tenant), slug("acme"));
     let created_by = "a test";
-    let order =
-        Order { tenant: &tenant, provider: &provider, kind, valid_ms, created_by, who: None };
+    let order = Order {
+        tenant: &tenant,
+        provider: Some(&provider),
+        lease: None,
+        kind,
+        valid_ms,
+        created_by,
+        who: None,
+    };
     issuer(&rig.database.db, &rig.clock).issue(order).await.unwrap()
 }
 
@@ -470,4 +482,128 @@ async fn a_key_that_is_known_cannot_be_moved_by_a_token() {
         ("default".to_owned(), agent.id().to_string())
     );
     assert_eq!(rig.count("select count(*) from join_token where joins = 1").await, 2);
+}
+
+/// A token of a lease, by itself or with a provider.
+async fn issue_for(
+    rig: &Rig,
+    (tenant, provider): (&str, Option<&str>),
+    lease: &str,
+    kind: TokenKind,
+) -> Result<Issued, IssueError> {
+    let (tenant, provider, lease) = (slug(tenant), provider.map(slug), slug(lease));
+    let (provider, lease) = (provider.as_ref(), Some(&lease));
+    let (valid_ms, created_by) = (SINGLE_MS, "ada");
+    let order = Order { tenant: &tenant, provider, lease, kind, valid_ms, created_by, who: None };
+    issuer(&rig.database.db, &rig.clock).issue(order).await
+}
+
+/// Slots of an agent's node that a lease covers, and from when.
+async fn covered(rig: &Rig, agent: &Agent) -> Vec<(String, u16, i64)> {
+    let node = rig.node(agent.id()).await.unwrap();
+    let mut tx = rig.database.db.begin(Scope::Operator).await.unwrap();
+    let rows = assignment::of_node(&mut tx, node.key).await.unwrap();
+    let of = |row: &assignment::AssignmentRow| {
+        let Assignment { lease, slot, starts_at, ends_at, .. } = &row.assignment;
+        assert_eq!(*ends_at, None, "as long as the lease");
+        (lease.to_string(), slot.0, starts_at.0)
+    };
+    rows.iter().map(of).collect()
+}
+
+/// A node of the tenant `default` that is rented by a lease of the provider `default`, named as it.
+async fn rented(rig: &Rig, seed: u8) -> (Agent, TenantKey) {
+    let mut agent = Agent::new(seed, NOW);
+    let token = issue(rig, "default", TokenKind::Single).await;
+    let mut client = rig.join_with(&agent, with(&token.join.token)).await.unwrap();
+    client.ack(rig.seal(&mut agent)).await;
+    let lease = rent(rig, &agent, (NOW.plus_ms(-DAY_MS), 30), "").await;
+    assign(rig, &agent, lease, (0, NOW.plus_ms(-DAY_MS))).await;
+    (agent, lease.tenant)
+}
+
+#[tokio::test]
+async fn what_joins_with_a_token_of_a_lease_is_assigned_to_it_once_its_gpus_are_known() {
+    let rig = closed().await;
+    let (first, tenant) = rented(&rig, 60).await;
+    let jobs = jobs(&rig);
+    let fleet = issue_for(&rig, ("default", None), "node-60", TokenKind::Fleet(2)).await.unwrap();
+    let joined_at = rig.clock.now().plus_ms(7_000);
+    rig.clock.set(joined_at);
+    let mut agents = [61, 62].map(|seed| Agent::new(seed, joined_at));
+    agents[0].gpus.push(gpu(61, 1));
+    for agent in &mut agents {
+        let mut client = rig.join_with(agent, with(&fleet.join.token)).await.unwrap();
+        assert_eq!(rig.node(agent.id()).await.unwrap().provider, slug("default"), "the lease's");
+        assert_eq!(assign_joined::turn(&jobs).await.unwrap(), 0, "no GPU is known yet");
+        client.ack(rig.seal(agent)).await;
+        assert_eq!(assign_joined::turn(&jobs).await.unwrap(), 1);
+        assert_eq!(assign_joined::turn(&jobs).await.unwrap(), 0, "once");
+    }
+    let of = |gpus: u16| {
+        (0..gpus).map(|slot| ("node-60".to_owned(), slot, joined_at.0)).collect::<Vec<_>>()
+    };
+    // Both joined while the clock stood at their first segment's beginning or later.
+    assert_eq!(covered(&rig, &agents[0]).await, of(2));
+    let second = covered(&rig, &agents[1]).await;
+    assert_eq!((second.len(), &second[0].0, second[0].1), (1, &"node-60".to_owned(), 0));
+    assert_eq!(second[0].2, rig.node(agents[1].id()).await.unwrap().enrolled_at.0);
+    assert_eq!(covered(&rig, &first).await.len(), 1, "nothing else was touched");
+
+    let mut tx = rig.database.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let wanted = audit::Wanted { action: Some(Action::LeaseChanged), ..audit::Wanted::default() };
+    let entries = audit::read(&mut tx, wanted, 10).await.unwrap();
+    assert_eq!(entries.len(), 2);
+    let detail =
+        |name: &str| entries[1].detail.iter().find(|(key, _)| key == name).unwrap().1.clone();
+    assert_eq!(entries[1].object, "node-60");
+    assert_eq!(
+        (detail("node"), detail("assigned_gpus")),
+        (agents[0].id().to_string(), "0 1".into())
+    );
+    assert_eq!(detail("join_token_made_by"), "ada");
+    let tokens = enrollment::tokens(&mut tx).await.unwrap();
+    let of_lease: Vec<_> = tokens.iter().filter_map(|token| token.lease.clone()).collect();
+    assert_eq!(of_lease, [slug("node-60")]);
+}
+
+#[tokio::test]
+async fn a_token_names_no_lease_of_another_tenant_or_provider() {
+    let rig = closed().await;
+    rented(&rig, 63).await;
+    let before = rig.count("select count(*) from join_token").await;
+    for (tenant, provider, lease, words) in [
+        ("rival", None, "node-63", "the tenant rival has no lease node-63"),
+        ("default", None, "node-64", "the tenant default has no lease node-64"),
+        ("default", Some("acme"), "node-63", "the lease node-63 is of the provider default"),
+    ] {
+        let refused = issue_for(&rig, (tenant, provider), lease, TokenKind::Single).await;
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(words), "{refused}");
+    }
+    assert_eq!(rig.count("select count(*) from join_token").await, before);
+    assert_eq!(rig.count("select count(*) from tenant where slug = 'rival'").await, 0);
+    let named = issue_for(&rig, ("default", Some("default")), "node-63", TokenKind::Single).await;
+    assert!(named.is_ok());
+}
+
+/// A new key of a node whose GPU is rented already: the rental that covers it stays.
+#[tokio::test]
+async fn a_key_that_takes_over_a_rented_node_leaves_its_gpus_where_they_are() {
+    let rig = closed().await;
+    let (old, _) = rented(&rig, 65).await;
+    // Another lease of the tenant, of which nothing is assigned.
+    let other = Agent { name: "node-66".to_owned(), ..old.clone() };
+    let lease = rent(&rig, &other, (NOW, 30), "").await;
+    let mut new = Agent::new(67, old.at);
+    let token = issue_for(&rig, ("default", None), "node-66", TokenKind::Single).await.unwrap();
+    let claim = Claim { replaces: Some(old.id()), ..with(&token.join.token) };
+    new.node = Some(old.id());
+    new.lose_state(new.chain);
+    let mut client = rig.join_with(&new, claim).await.unwrap();
+    client.ack(rig.seal(&mut new)).await;
+    assert_eq!(lease.tenant, rig.node(old.id()).await.unwrap().key.tenant());
+    assert_eq!(assign_joined::turn(&jobs(&rig)).await.unwrap(), 1);
+    let names: Vec<_> = covered(&rig, &new).await.into_iter().map(|(name, ..)| name).collect();
+    assert_eq!(names, ["node-65"]);
 }

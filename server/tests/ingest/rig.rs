@@ -60,7 +60,7 @@ pub struct Rig {
     pub state: GrpcState,
     pub clock: Clock,
     pub live: Live,
-    url: String,
+    pub url: String,
 }
 
 impl Rig {

@@ -1,4 +1,5 @@
-//! U1: the stream of an agent of version 0.1.0, as it was recorded, is taken whole.
+//! U1: the stream of an agent of version 0.1.0, as it was recorded, is taken whole; so it is with what
+//! a newer agent would add to each message, and with messages of kinds that nobody knows.
 //!
 //! The messages are the recorded bytes. Only the proof is made anew, for it answers a question that
 //! the server makes up.
@@ -8,8 +9,16 @@ use std::path::PathBuf;
 use leasewatch_core::id::Hash;
 use leasewatch_proto::v1::agent_message::Kind;
 use leasewatch_proto::v1::server_message::Kind as ToAgent;
-use leasewatch_proto::v1::{self, AgentMessage, LiveFrame, LiveGpu};
+use leasewatch_proto::v1::{self, AgentMessage, LiveFrame, LiveGpu, ServerMessage};
 use prost::Message as _;
+use prost::bytes::BufMut as _;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::client::Grpc;
+use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Endpoint;
+use tonic::{Request, Status, Streaming};
 
 use crate::agent::{Agent, chain_start, gpu, message, segment};
 use crate::rig::{NOW, Rig};
@@ -92,5 +101,101 @@ async fn the_stream_of_an_agent_of_0_1_0_is_taken_whole() {
         .map(|head| leasewatch_core::evidence::chain::Head::from_statement(head).unwrap().hash())
         .collect();
     assert_eq!(stored, heads);
+    assert_eq!(rig.count("select count(*) from dropped_range").await, 1);
+}
+
+/// Field 1,000 with the number 1, and field 1,001 with two bytes.
+const ADDED: [u8; 8] = [0xc0, 0x3e, 1, 0xca, 0x3e, 2, b'h', b'i'];
+
+/// The message as a newer agent would send it: with more in it, and more beside it.
+fn newer(message: &AgentMessage) -> Vec<u8> {
+    let bytes = message.encode_to_vec();
+    // The kind is the only field, so its bytes are all there is.
+    let (tag, mut kind) = bytes.split_first().unwrap();
+    assert_eq!(prost::decode_length_delimiter(&mut kind).unwrap(), kind.len());
+    let mut more = vec![*tag];
+    prost::encode_length_delimiter(kind.len() + ADDED.len(), &mut more).unwrap();
+    [&more, kind, &ADDED, &ADDED].concat()
+}
+
+/// Sends bytes as they are.
+#[derive(Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = ServerMessage;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = ServerMessage;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<ServerMessage>, Status> {
+        ServerMessage::decode(from).map(Some).map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+/// The next answer that is not about clocks and pace.
+async fn answer(answers: &mut Streaming<ServerMessage>) -> ToAgent {
+    loop {
+        match answers.message().await.unwrap().unwrap().kind.unwrap() {
+            ToAgent::TimeProbe(_) | ToAgent::TimeEstimate(_) | ToAgent::LivePace(_) => {}
+            durable => return durable,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_newer_agent_s_stream_is_taken_whole_and_what_is_not_known_is_passed_over() {
+    let rig = Rig::new().await;
+    let agent = Agent::new(SEED, NOW);
+    let messages = recorded();
+    let Some(Kind::Hello(hello)) = messages[0].kind.clone() else { panic!("no hello") };
+    let channel = Endpoint::from_shared(rig.url.clone()).unwrap().connect().await.unwrap();
+    let mut client = Grpc::new(channel);
+    client.ready().await.unwrap();
+    let (sender, sent) = mpsc::channel(64);
+    sender.send(newer(&messages[0])).await.unwrap();
+    let path = PathAndQuery::from_static("/leasewatch.v1.Telemetry/Stream");
+    let stream = Request::new(ReceiverStream::new(sent));
+    let mut answers = client.streaming(stream, path, Raw).await.unwrap().into_inner();
+    let ToAgent::Challenge(challenge) = answer(&mut answers).await else { panic!("no challenge") };
+    sender.send(newer(&agent.prove(&hello, &challenge))).await.unwrap();
+    let ToAgent::Welcome(_) = answer(&mut answers).await else { panic!("no welcome") };
+    rig.clock.set(NOW.plus_ms(60_000));
+    let mut acked = Vec::new();
+    for message in &messages[1..] {
+        // Nothing but fields that nobody knows: a message of a kind of its own.
+        sender.send(ADDED.to_vec()).await.unwrap();
+        sender.send(newer(message)).await.unwrap();
+        if matches!(message.kind, Some(Kind::Live(_))) {
+            continue;
+        }
+        let ToAgent::Ack(ack) = answer(&mut answers).await else { panic!("no ack") };
+        acked.push((ack.sequence, ack.rewind));
+    }
+    assert_eq!(acked, [(0, false), (1, false), (2, false), (4, false), (5, false)]);
+    assert_eq!(rig.heads(agent.id()).await.len(), 3);
     assert_eq!(rig.count("select count(*) from dropped_range").await, 1);
 }

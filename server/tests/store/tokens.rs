@@ -22,6 +22,7 @@ async fn create(db: &Db, kind: TokenKind, seed: u32) -> (TokenKey, Hash) {
     let new = NewToken {
         tenant: tenant.key,
         provider: provider.key,
+        lease: None,
         kind,
         hash,
         created_by: "a test",

@@ -43,8 +43,10 @@ pub struct EnrollView {
 pub struct Entered {
     /// Public name of the tenant.
     pub tenant: String,
-    /// Public name of the provider.
+    /// Public name of the provider; may be empty beside a lease.
     pub provider: String,
+    /// Name of a lease, or nothing.
+    pub lease: String,
     /// For how many nodes.
     pub nodes: String,
     /// One of [`VALID`].
@@ -56,6 +58,7 @@ impl Default for Entered {
         Self {
             tenant: "default".to_owned(),
             provider: "default".to_owned(),
+            lease: String::new(),
             nodes: "1".to_owned(),
             valid: VALID[0].to_owned(),
         }
@@ -68,6 +71,10 @@ impl Default for Entered {
 pub enum EnrollFault {
     /// The provider is no public name.
     Provider,
+    /// The tenant has no such lease.
+    Lease,
+    /// The lease is of another provider.
+    LeaseProvider,
     /// No number of nodes.
     Nodes,
     /// Not one of the times.
@@ -108,6 +115,8 @@ pub struct TokenLine {
     pub tenant: String,
     /// Public name of the provider.
     pub provider: String,
+    /// Name of the lease that GPUs of its nodes are assigned to.
+    pub lease: Option<String>,
     /// How many nodes it is for.
     pub node_ceiling: i64,
     /// How many joined with it.
@@ -150,6 +159,7 @@ impl EnrollView {
             number,
             tenant: "default".to_owned(),
             provider: "acme".to_owned(),
+            lease: (number == 4).then(|| "spring-h100".to_owned()),
             node_ceiling: if number == 4 { 50 } else { 1 },
             joins: i64::from(state == TokenState::Used),
             created_by: "ada".to_owned(),
@@ -209,6 +219,8 @@ impl Page<'_> {
     fn fault(&self, fault: EnrollFault) -> Option<&'static str> {
         let text = match fault {
             EnrollFault::Provider => Text::ImportInvalidSlug,
+            EnrollFault::Lease => Text::EnrollLeaseWrong,
+            EnrollFault::LeaseProvider => Text::EnrollLeaseProvider,
             EnrollFault::Nodes => Text::EnrollNodesWrong,
             EnrollFault::Valid => Text::ImportMissing,
         };

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use super::HOUR_MS;
 use crate::delivery::{
-    Action, BACKOFF_MAX_MS, Ending, Item, ItemKind, Moment, Sender, SpoolIndex, Welcome, limits,
+    Action, BACKOFF_MAX_MS, BACKOFF_YOUNG_MAX_MS, Ending, Item, ItemKind, Moment, Sender,
+    SpoolIndex, Welcome, YOUNG_LOSS_MS, limits,
 };
 use crate::id::{Hash, Sequence};
 
@@ -52,11 +53,11 @@ struct Returned {
 }
 
 /// One agent from the loss of the server to the end of its backlog.
-fn come_back(mut random: impl FnMut() -> u64) -> Returned {
+fn come_back(away_ms: u64, mut random: impl FnMut() -> u64) -> Returned {
     let mut sender = connected(Moment(0));
     sender.on_disconnected(Moment(0), Ending::Lost, random());
     let mut now = sender.poll_timeout().unwrap();
-    while now < Moment(AWAY_MS) {
+    while now < Moment(away_ms) {
         assert_eq!(sender.poll(now, &Backlog), Some(Action::Connect));
         sender.on_disconnected(now, Ending::Lost, random());
         now = sender.poll_timeout().unwrap();
@@ -64,7 +65,7 @@ fn come_back(mut random: impl FnMut() -> u64) -> Returned {
     assert_eq!(sender.poll(now, &Backlog), Some(Action::Connect));
     now = now.plus_ms(HANDSHAKE_MS);
     shake_hands(&mut sender, now, random());
-    let mut returned = Returned { welcomed_ms: now.since(Moment(AWAY_MS)), ..Returned::default() };
+    let mut returned = Returned { welcomed_ms: now.since(Moment(away_ms)), ..Returned::default() };
     assert_eq!(sender.in_flight_bytes(), 0, "a live frame has nothing in front of it");
     while sender.acked() < Sequence(SEGMENTS) {
         let mut sent = 0;
@@ -77,13 +78,13 @@ fn come_back(mut random: impl FnMut() -> u64) -> Returned {
             continue;
         }
         if returned.first_segment_ms == 0 {
-            returned.first_segment_ms = now.since(Moment(AWAY_MS));
+            returned.first_segment_ms = now.since(Moment(away_ms));
         }
         now = now.plus_ms(ROUND_TRIP_MS);
         let acked = Sequence(sender.acked().0 + sent);
         sender.on_ack(now, acked, false, &Backlog);
     }
-    returned.last_ack_ms = now.since(Moment(AWAY_MS));
+    returned.last_ack_ms = now.since(Moment(away_ms));
     returned
 }
 
@@ -106,8 +107,8 @@ fn shake_hands(sender: &mut Sender, now: Moment, random: u64) {
     assert!(sender.is_open());
 }
 
-fn fleet(mut random: impl FnMut() -> u64) -> Vec<Returned> {
-    (0..AGENTS).map(|_| come_back(&mut random)).collect()
+fn fleet(away_ms: u64, mut random: impl FnMut() -> u64) -> Vec<Returned> {
+    (0..AGENTS).map(|_| come_back(away_ms, &mut random)).collect()
 }
 
 /// The most that happen within one second.
@@ -117,14 +118,34 @@ fn most_at_once(times_ms: impl Iterator<Item = u64>) -> usize {
     seconds.into_values().max().unwrap_or(0)
 }
 
-#[test]
-fn a_fleet_is_back_within_a_minute_and_its_backlogs_come_spread_and_behind() {
+fn dice() -> impl FnMut() -> u64 {
     let mut state = 1_u64;
-    let returned = fleet(|| {
+    move || {
         state =
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state >> 20
-    });
+    }
+}
+
+/// A server that is restarted or replaced is away for less than half an hour.
+#[test]
+fn after_a_short_outage_every_node_is_live_within_fifteen_seconds_and_not_at_once() {
+    for away_ms in [60_000, 600_000, YOUNG_LOSS_MS - BACKOFF_YOUNG_MAX_MS] {
+        let returned = fleet(away_ms, dice());
+        for agent in &returned {
+            assert!(agent.welcomed_ms <= BACKOFF_YOUNG_MAX_MS + HANDSHAKE_MS, "{agent:?}");
+            assert!(agent.welcomed_ms < 15_000, "{agent:?}");
+            assert!(agent.first_segment_ms - agent.welcomed_ms <= limits::SPREAD_MS, "{agent:?}");
+        }
+        // A fifth of them within any second, and two hundred in ten.
+        let welcomed = most_at_once(returned.iter().map(|agent| agent.welcomed_ms));
+        assert!(welcomed <= 60, "{welcomed} welcomes in a second after {away_ms} ms");
+    }
+}
+
+#[test]
+fn a_fleet_is_back_within_a_minute_and_its_backlogs_come_spread_and_behind() {
+    let returned = fleet(AWAY_MS, dice());
     for agent in &returned {
         assert!(agent.welcomed_ms <= BACKOFF_MAX_MS + HANDSHAKE_MS, "{agent:?}");
         assert!(agent.first_segment_ms >= agent.welcomed_ms, "{agent:?}");
@@ -136,7 +157,7 @@ fn a_fleet_is_back_within_a_minute_and_its_backlogs_come_spread_and_behind() {
     let begun = most_at_once(returned.iter().map(|agent| agent.first_segment_ms));
     assert!(welcomed <= 20 && begun <= 20, "{welcomed} welcomes, {begun} backlogs in a second");
     // The same look at a fleet without jitter.
-    let in_step = fleet(|| 0);
+    let in_step = fleet(AWAY_MS, || 0);
     assert_eq!(most_at_once(in_step.iter().map(|agent| agent.welcomed_ms)), 200);
     assert_eq!(most_at_once(in_step.iter().map(|agent| agent.first_segment_ms)), 200);
 }

@@ -14,7 +14,7 @@ use leasewatch_web::pages::enroll::{
 use leasewatch_web::path::{Route, pattern};
 
 use crate::enrollment::{
-    CEILING_MAX, Issued, Order, TokenKey, TokenKind, taken_back as taken_back_by,
+    CEILING_MAX, IssueError, Issued, Order, TokenKey, TokenKind, taken_back as taken_back_by,
 };
 use crate::http::Http;
 use crate::http::asking::Asker;
@@ -114,6 +114,7 @@ fn line(token: &TokenRow, asker: &Asker, now: Timestamp) -> TokenLine {
         number: token.key.number(),
         tenant: token.tenant.to_string(),
         provider: token.provider.to_string(),
+        lease: token.lease.as_ref().map(Slug::to_string),
         node_ceiling,
         joins,
         created_by: token.created_by.clone(),
@@ -146,10 +147,12 @@ pub(in crate::http) async fn make(
 
 /// What the form says.
 pub(in crate::http) async fn entered(request: Request) -> Result<Entered, Fault> {
-    let (_, fields) = Fields::read(request, &["tenant", "provider", "nodes", "valid"]).await?;
+    let (_, fields) =
+        Fields::read(request, &["tenant", "provider", "lease", "nodes", "valid"]).await?;
     Ok(Entered {
         tenant: fields.get("tenant").to_owned(),
         provider: fields.get("provider").to_owned(),
+        lease: fields.get("lease").to_owned(),
         nodes: fields.get("nodes").to_owned(),
         valid: fields.get("valid").to_owned(),
     })
@@ -168,19 +171,30 @@ pub(in crate::http) async fn issued(
         Ok(wanted) => wanted,
         Err(fault) => return Ok(Err(fault)),
     };
-    let issued = issue(http, asker, &tenant, &wanted).await?;
-    Ok(Ok(shown(&issued, &tenant, wanted.kind)))
+    match issue(http, asker, &tenant, &wanted).await {
+        Ok(issued) => Ok(Ok(shown(&issued, &tenant, wanted.kind))),
+        Err(IssueError::NoLease { .. }) => Ok(Err(EnrollFault::Lease)),
+        Err(IssueError::OtherProvider { .. }) => Ok(Err(EnrollFault::LeaseProvider)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What the form asks for.
 struct Wanted {
-    provider: Slug,
+    provider: Option<Slug>,
+    lease: Option<Slug>,
     kind: TokenKind,
     valid_ms: i64,
 }
 
 fn wanted(entered: &Entered) -> Result<Wanted, EnrollFault> {
-    let provider = Slug::new(&entered.provider).map_err(|_| EnrollFault::Provider)?;
+    // A text is nothing, or a name.
+    let named = |text: &str| (!text.is_empty()).then(|| Slug::new(text)).transpose();
+    let lease = named(&entered.lease).map_err(|_| EnrollFault::Lease)?;
+    let provider = named(&entered.provider).map_err(|_| EnrollFault::Provider)?;
+    if provider.is_none() && lease.is_none() {
+        return Err(EnrollFault::Provider);
+    }
     let kind = match entered.nodes.parse() {
         Ok(1_u32) => TokenKind::Single,
         Ok(nodes) if (2..=CEILING_MAX).contains(&nodes) => TokenKind::Fleet(nodes),
@@ -188,7 +202,7 @@ fn wanted(entered: &Entered) -> Result<Wanted, EnrollFault> {
     };
     let place = VALID.iter().position(|time| *time == entered.valid);
     let valid_ms = place.map(|place| VALID_MS[place]).ok_or(EnrollFault::Valid)?;
-    Ok(Wanted { provider, kind, valid_ms })
+    Ok(Wanted { provider, lease, kind, valid_ms })
 }
 
 async fn issue(
@@ -196,12 +210,12 @@ async fn issue(
     asker: &Asker,
     tenant: &Slug,
     wanted: &Wanted,
-) -> Result<Issued, Fault> {
+) -> Result<Issued, IssueError> {
     let created_by = asker.row().map_or("a page", |user| user.name.as_str());
-    let Wanted { provider, kind, valid_ms } = wanted;
-    let (kind, valid_ms, who) = (*kind, *valid_ms, asker.who());
-    let order = Order { tenant, provider, kind, valid_ms, created_by, who: Some(&who) };
-    Ok(http.issuer.issue(order).await?)
+    let (provider, lease) = (wanted.provider.as_ref(), wanted.lease.as_ref());
+    let (kind, valid_ms, who) = (wanted.kind, wanted.valid_ms, asker.who());
+    let order = Order { tenant, provider, lease, kind, valid_ms, created_by, who: Some(&who) };
+    http.issuer.issue(order).await
 }
 
 fn shown(issued: &Issued, tenant: &Slug, kind: TokenKind) -> MadeString {

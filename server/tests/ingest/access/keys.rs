@@ -230,6 +230,8 @@ async fn a_program_makes_lists_and_takes_back_join_tokens_of_its_tenant_alone() 
         ("tenant=default&provider=acme&nodes=1&valid=2y", 400, "valid"),
         ("tenant=default&provider=A%20B&nodes=1&valid=15m", 400, "provider"),
         ("tenant=default&provider=acme&nodes=1&valid=15m&role=admin", 400, "role"),
+        ("tenant=default&provider=&nodes=1&valid=15m", 400, "provider"),
+        ("tenant=default&provider=&lease=none&nodes=1&valid=15m", 400, "lease"),
     ] {
         let (status, _, body) = site.post(&program, path, form).await;
         assert_eq!((status, body.contains(word)), (expected, true), "{form}: {body}");
