@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
@@ -89,16 +89,33 @@ async fn write(db: &Db, request: &ExportRequest, mut out: BufWriter<File>) -> an
     let Some(row) = nodes.iter().find(wanted) else {
         bail!("tenant {:?} has no node {:?}", request.tenant.as_str(), request.node);
     };
+    let count = capture(db, row, (request.period, request.gpu.as_ref()), &mut out).await?;
+    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+    note(db, row, request).await?;
+    Ok(count)
+}
+
+/// Writes the segments of a node that overlap a period as a capture, with the blocks of one GPU alone
+/// or with all; returns how many there are.
+///
+/// # Errors
+/// A block is no longer kept, or the statement about a key is missing.
+pub(crate) async fn capture(
+    db: &Db,
+    row: &NodeRow,
+    (period, gpu): (Period, Option<&GpuUuid>),
+    out: &mut impl Write,
+) -> anyhow::Result<u64> {
     let mut keys = db.begin(Scope::Ingest).await?;
-    let beginning = beginning(&mut keys, row, request.period).await?;
+    let beginning = beginning(&mut keys, row, period).await?;
     keys.rollback().await?;
     let mut tx = db.begin(Scope::Worker).await?;
     out.write_all(&beginning)?;
 
     let recorded_until = segment::recorded_until(&mut tx, row.key).await?;
-    let end = recorded_until.map_or(request.period.start, |at| at.min(request.period.end));
+    let end = recorded_until.map_or(period.start, |at| at.min(period.end));
     let places = places(&mut tx, row.key).await?;
-    let mut from = request.period.start.max(row.enrolled_at);
+    let mut from = period.start.max(row.enrolled_at);
     let mut count = 0;
     while from < end {
         let window = Period::new(from, from.plus_ms(HOUR_MS).min(end));
@@ -108,15 +125,13 @@ async fn write(db: &Db, request: &ExportRequest, mut out: BufWriter<File>) -> an
         let mut blocks = blocks(&mut tx, (row.key, &heads), &places).await?;
         for head in &heads {
             let found = blocks.remove(&(head.head.chain, head.head.sequence)).unwrap_or_default();
-            out.write_all(&records(head, &found, request.gpu.as_ref())?)?;
+            out.write_all(&records(head, &found, gpu)?)?;
             count += 1;
         }
         from = window.end;
     }
     tx.rollback().await?;
     out.write_all(&capture::end(count))?;
-    out.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
-    note(db, row, request).await?;
     Ok(count)
 }
 

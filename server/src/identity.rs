@@ -14,7 +14,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use ed25519_dalek::{Signer as _, SigningKey};
-use leasewatch_core::evidence::identity::SignedStatement;
+use leasewatch_core::evidence::identity::{ServerRotation, SignedStatement};
 use leasewatch_core::evidence::statement::{StatementKind, sign};
 use leasewatch_core::id::{Hash, KeyId};
 
@@ -126,7 +126,17 @@ impl Identity {
         KeyId::of_public_key(&self.public_key())
     }
 
-    /// The key itself, for sealing imported segments.
+    /// Names the server in the names of its logs, for ever: the first 16 hex digits of the id of the
+    /// first key that is known.
+    #[must_use]
+    pub fn log_name(&self) -> String {
+        let first = self.rotations.first();
+        let first = first.and_then(|signed| ServerRotation::from_statement(&signed.statement).ok());
+        let key = first.map_or_else(|| self.public_key(), |first| first.old.unwrap_or(first.new));
+        KeyId::of_public_key(&key).to_string().chars().take(16).collect()
+    }
+
+    /// The key itself, for sealing imported segments and for signing logs and bundles.
     pub(crate) fn signing_key(&self) -> &SigningKey {
         &self.key
     }

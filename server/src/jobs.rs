@@ -10,6 +10,7 @@ pub mod expand_schedules;
 pub mod judge;
 pub mod open_hours;
 pub mod partitions;
+pub mod publish;
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 
 pub mod accounts;
 pub mod apply;
+pub mod bundle;
 pub mod clock;
 pub mod config;
 pub mod demo;

@@ -11,6 +11,7 @@ use leasewatch_proto::channel::install_cryptography;
 use leasewatch_server::accounts::{self, TokensCommand, UsersCommand};
 use leasewatch_server::apply::bill_command::{self as money, BillsCommand, PricesCommand};
 use leasewatch_server::apply::command::{self as apply, Apply, LeasesCommand};
+use leasewatch_server::bundle::command::{self as bundle, BundleCommand};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
 use leasewatch_server::demo::{self, DemoCommand};
@@ -54,6 +55,9 @@ enum Command {
     /// Takes what is stored out again.
     #[command(subcommand)]
     Export(Export),
+    /// Evidence for somebody else.
+    #[command(subcommand)]
+    Bundle(BundleCommand),
     /// The demo fleet.
     #[command(subcommand)]
     Demo(DemoCommand),
@@ -260,6 +264,7 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Import(Import::History(past)) => import_history(past).await,
         Command::Import(Import::Spool(flags)) => import_spool(*flags).await,
         Command::Export(Export::Segments(taken)) => export_segments(*taken).await,
+        Command::Bundle(asked) => bundle::run(asked).await,
         Command::Demo(asked) => said(demo::command(asked).await?),
         Command::Apply(asked) => apply::apply(*asked).await,
         Command::Leases(asked) => apply::leases(asked).await,

@@ -33,6 +33,7 @@ use crate::import::uploaded::Importer;
 use crate::installer::Installers;
 use crate::intake::Intake;
 use crate::jobs::Jobs;
+use crate::jobs::publish::Publisher;
 use crate::live::Live;
 use crate::sabotage;
 use crate::store::{self, Db, Durability, Scope};
@@ -146,7 +147,7 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     prepare(&db, clock.now()).await?;
     grpc::introduce_nodes(&db, &live).await?;
     grpc::spawn_liveness(db.clone(), live.clone(), clock.clone());
-    Jobs { db: db.clone(), live: live.clone(), clock: clock.clone() }.spawn();
+    spawn_jobs(Jobs { db: db.clone(), live: live.clone(), clock: clock.clone() }, &identity);
     // Those that a first use may ask for.
     let tenants = [DEFAULT_TENANT].iter().chain(&crate::demo::TENANTS);
     let tenants = tenants.filter_map(|slug| Slug::new(slug).ok()).collect();
@@ -191,6 +192,13 @@ pub async fn serve(options: ServeOptions) -> anyhow::Result<()> {
     ingest.close().await;
     database.close().await?;
     ended
+}
+
+/// Starts every job; the one that publishes signs with the identity key.
+fn spawn_jobs(jobs: Jobs, identity: &Identity) {
+    let (key, server) = (identity.signing_key().clone(), identity.log_name());
+    tokio::spawn(Publisher { jobs: jobs.clone(), key, server }.run());
+    jobs.spawn();
 }
 
 /// Without a user: refuses an address that others reach, and says on standard error, the only place,

@@ -38,6 +38,8 @@ mod judge;
 mod leases_page;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
+#[path = "ingest/publish.rs"]
+mod publish;
 #[path = "ingest/money_pages.rs"]
 mod money_pages;
 #[path = "ingest/refusal.rs"]

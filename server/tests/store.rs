@@ -14,6 +14,8 @@ mod launcher;
 mod lease_hours;
 #[path = "store/leases.rs"]
 mod leases;
+#[path = "store/logs.rs"]
+mod logs;
 #[path = "store/migrations.rs"]
 mod migrations;
 #[path = "store/nodes.rs"]

@@ -24,6 +24,7 @@ pub mod events;
 pub mod form;
 pub mod live;
 pub mod pages;
+pub mod report;
 
 mod wire;
 

@@ -221,6 +221,7 @@ mod tests {
         let now = Identity::of_server(data_dir).unwrap();
         assert_eq!(now.public_key(), third.new);
         assert_eq!(trusting(&first).follow(now.rotations()).identity, third.new);
+        assert_eq!((now.log_name(), now.log_name().len()), (first.log_name(), 16));
     }
 
     #[test]

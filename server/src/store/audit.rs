@@ -16,7 +16,7 @@ const OBJECT_CHARS: usize = 200;
 const DETAIL_CHARS: usize = 300;
 const ADDRESS_CHARS: usize = 64;
 /// Texts beside it.
-const DETAILS_MAX: usize = 40;
+const DETAILS_MAX: usize = 64;
 
 macro_rules! actions {
     ($($variant:ident = $name:literal, $about:literal;)*) => {

@@ -11,8 +11,10 @@ use leasewatch_core::metering::{HourProfile, HourRecord, HourState};
 use leasewatch_core::time::{Hour, Timestamp};
 
 pub use around::{MeteredSlot, NodeHour, around};
+pub use read::{
+    HourCursor, HourRow, current, of_node, of_slot, page, profiles, revisions, sealed,
+};
 pub use chosen::{load_clocks, profiles_at, records_at};
-pub use read::{HourCursor, HourRow, current, of_node, of_slot, page, profiles, revisions};
 pub use total::{HourTotal, NodeTotal, totals_by_hour, totals_by_node};
 
 use super::column::{fitted, hour_column};
@@ -46,7 +48,7 @@ pub struct NewHour<'a> {
 }
 
 /// Writes revisions, each in place of a provisional one with the same number, and each at most once
-/// in one call. Scope: worker.
+/// in one call; queues those that are sealed for their log. Scope: worker.
 ///
 /// # Errors
 /// [`StoreError::Sealed`] when a revision is sealed; [`StoreError::NoPartition`] for a month that
@@ -65,7 +67,8 @@ pub async fn put(tx: &mut Tx, new: &[NewHour<'_>]) -> Result<(), StoreError> {
     let previous = new.iter().map(|new| new.previous.as_ref().map(|hash| &hash.0[..]));
     let written: Vec<i64> = new.iter().map(|new| new.written_at.0).collect();
     sqlx::query!(
-        "insert into hour_record (tenant_id, node_id, slot_no, hour, gpu_uuid, revision, state, origin,
+        "with stored as (
+        insert into hour_record (tenant_id, node_id, slot_no, hour, gpu_uuid, revision, state, origin,
             enrolled_ms, measured_ms, busy_pct_ms, body, hash, previous_hash, written_at)
         select * from unnest($1::int[], $2::int[], $3::smallint[], $4::int[], $5::text[], $6::int[],
             $7::smallint[], $8::text[], $9::int[], $10::int[], $11::bigint[], $12::bytea[],
@@ -74,7 +77,13 @@ pub async fn put(tx: &mut Tx, new: &[NewHour<'_>]) -> Result<(), StoreError> {
             state = excluded.state, origin = excluded.origin, enrolled_ms = excluded.enrolled_ms,
             measured_ms = excluded.measured_ms, busy_pct_ms = excluded.busy_pct_ms,
             body = excluded.body, hash = excluded.hash, previous_hash = excluded.previous_hash,
-            written_at = excluded.written_at",
+            written_at = excluded.written_at
+        returning tenant_id, node_id, state, hash
+        )
+        insert into log_work (tenant_id, provider_id, kind, hash)
+        select s.tenant_id, n.provider_id, 'hour', s.hash
+        from stored s join node n on n.tenant_id = s.tenant_id and n.node_id = s.node_id
+        where s.state = 2",
         &keys.tenants,
         &keys.nodes,
         &keys.slots,

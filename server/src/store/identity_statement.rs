@@ -1,5 +1,6 @@
 //! What the server signed about the keys of nodes. Rows are only ever added.
 
+use leasewatch_core::evidence::chain::leaf_hash;
 use leasewatch_core::evidence::identity::SignedStatement;
 use leasewatch_core::evidence::statement::StatementKind;
 use leasewatch_core::id::KeyId;
@@ -27,7 +28,7 @@ pub struct StatementRow {
 const KINDS: [StatementKind; 3] =
     [StatementKind::Enrollment, StatementKind::Rotation, StatementKind::Revocation];
 
-/// Adds a statement. One of the same kind about the same key, which another stream of it made a
+/// Adds a statement, and queues it for its log. One of the same kind about the same key, which another stream of it made a
 /// moment ago, stays as it is. Scope: ingest.
 ///
 /// # Errors
@@ -35,9 +36,14 @@ const KINDS: [StatementKind; 3] =
 pub async fn add(tx: &mut Tx, node: NodeKey, row: &StatementRow) -> Result<(), StoreError> {
     let (tenant, node) = node.columns();
     sqlx::query!(
-        "insert into identity_statement (tenant_id, node_id, kind, key_id, at, statement, signature,
+        "with added as (
+        insert into identity_statement (tenant_id, node_id, kind, key_id, at, statement, signature,
             signer)
-        values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing",
+        values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing returning node_id
+        )
+        insert into log_work (tenant_id, provider_id, kind, hash)
+        select n.tenant_id, n.provider_id, $3, $9
+        from added join node n on n.tenant_id = $1 and n.node_id = added.node_id",
         tenant,
         node,
         row.kind.name(),
@@ -45,7 +51,8 @@ pub async fn add(tx: &mut Tx, node: NodeKey, row: &StatementRow) -> Result<(), S
         row.at.0,
         &row.signed.statement,
         &row.signed.signature,
-        &row.signer
+        &row.signer,
+        &leaf_hash(&row.signed.statement).0
     )
     .execute(tx.connection())
     .await?;

@@ -16,7 +16,7 @@ use head::Row;
 
 use super::chain::sequence_column;
 use super::column::{Column, fitted};
-use super::{NodeKey, StoreError, Tx};
+use super::{NodeKey, StoreError, TenantKey, Tx};
 
 /// A verified head to store.
 #[derive(Debug, Clone, Copy)]
@@ -58,14 +58,13 @@ macro_rules! select_heads {
                 s.head_hash, s.signature, s.received_at
             from segment s
             join node n on n.tenant_id = s.tenant_id and n.node_id = s.node_id
-            join tenant t on t.tenant_id = s.tenant_id
-            where s.tenant_id = $1 and s.node_id = $2 " + $rest,
+            join tenant t on t.tenant_id = s.tenant_id " + $rest,
             $($argument),*
         )
     };
 }
 
-/// Stores heads, of any nodes, in one statement. Scope: ingest, after `chain::lock`.
+/// Stores heads, of any nodes, and queues them for their log. Scope: ingest, after `chain::lock`.
 ///
 /// # Errors
 /// [`StoreError::NoPartition`] for a day that nobody ensured; [`StoreError::Constraint`] for a
@@ -80,7 +79,8 @@ pub async fn insert(tx: &mut Tx, new: &[NewSegment<'_>]) -> Result<(), StoreErro
         .clone()
         .map(|at| at.map(|at| fitted::<_, i64>(at.size, "checkpoint size")).transpose());
     sqlx::query!(
-        "insert into segment (tenant_id, node_id, chain_id, sequence, started_at, ended_at, epoch_id,
+        "with stored as (
+        insert into segment (tenant_id, node_id, chain_id, sequence, started_at, ended_at, epoch_id,
             life_unit_id, cadence_ms, origin, gpu_count, block_count, root, previous, clock_wall_at,
             clock_boot_ms, clock_offset_ms, clock_bound_ms, clock_source, checkpoint_size,
             checkpoint_root, agent_version, agent_digest, head_hash, signature, received_at)
@@ -88,7 +88,11 @@ pub async fn insert(tx: &mut Tx, new: &[NewSegment<'_>]) -> Result<(), StoreErro
             $6::bigint[], $7::bytea[], $8::bytea[], $9::int[], $10::text[], $11::int[], $12::int[],
             $13::bytea[], $14::bytea[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[],
             $19::text[], $20::bigint[], $21::bytea[], $22::text[], $23::bytea[], $24::bytea[],
-            $25::bytea[], $26::bigint[])",
+            $25::bytea[], $26::bigint[])
+        returning tenant_id, node_id, chain_id, sequence, ended_at, received_at
+        )
+        insert into head_work (tenant_id, node_id, chain_id, sequence, ended_at, received_at)
+        select * from stored",
         &tenants,
         &nodes,
         &column(heads(), |head| &head.chain.0[..]) as &[&[u8]],
@@ -135,13 +139,93 @@ fn column<R, T>(rows: impl Iterator<Item = R>, of: impl FnMut(R) -> T) -> Vec<T>
 pub async fn heads(tx: &mut Tx, key: NodeKey, period: Period) -> Result<Vec<HeadRow>, StoreError> {
     let (tenant, node) = key.columns();
     select_heads!(
-        "and s.ended_at > $3 and s.ended_at <= $5 and s.started_at < $4
+        "where s.tenant_id = $1 and s.node_id = $2 and s.ended_at > $3 and s.ended_at <= $5 and s.started_at < $4
         order by s.started_at, s.ended_at, s.chain_id, s.sequence",
         tenant,
         node,
         period.start.0,
         period.end.0,
         latest_end(period)
+    )
+    .fetch_all(tx.connection())
+    .await?
+    .into_iter()
+    .map(TryInto::try_into)
+    .collect()
+}
+
+/// Up to `limit` heads whose time overlaps `period`, by chain and sequence, behind `after`.
+///
+/// # Errors
+/// As [`heads`].
+pub async fn page(
+    tx: &mut Tx,
+    key: NodeKey,
+    period: Period,
+    after: Option<&Head>,
+    limit: u32,
+) -> Result<Vec<HeadRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let chain = after.map_or(&[][..], |head| &head.chain.0);
+    let sequence = after.map_or(Ok(0), |head| sequence_column(head.sequence))?;
+    select_heads!(
+        "where s.tenant_id = $1 and s.node_id = $2 and s.ended_at > $3 and s.ended_at <= $5
+            and s.started_at < $4 and (s.chain_id, s.sequence) > ($6, $7)
+        order by s.chain_id, s.sequence limit $8",
+        tenant,
+        node,
+        period.start.0,
+        period.end.0,
+        latest_end(period),
+        chain,
+        sequence,
+        i64::from(limit)
+    )
+    .fetch_all(tx.connection())
+    .await?
+    .into_iter()
+    .map(TryInto::try_into)
+    .collect()
+}
+
+/// Heads of one tenant by what leads to their rows.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    nodes: Vec<i32>,
+    ends: Vec<i64>,
+    chains: Vec<Vec<u8>>,
+    sequences: Vec<i64>,
+}
+
+impl Names {
+    pub(super) fn push(&mut self, node: i32, ended_at: i64, chain: Vec<u8>, sequence: i64) {
+        self.nodes.push(node);
+        self.ends.push(ended_at);
+        self.chains.push(chain);
+        self.sequences.push(sequence);
+    }
+}
+
+/// These heads, by time, as far as they are kept.
+///
+/// # Errors
+/// As [`heads`].
+pub(super) async fn named(
+    tx: &mut Tx,
+    tenant: TenantKey,
+    names: &Names,
+) -> Result<Vec<HeadRow>, StoreError> {
+    select_heads!(
+        "join unnest($2::int[], $3::bigint[], $4::bytea[], $5::bigint[])
+            as w (node_id, ended_at, chain_id, sequence)
+            on s.node_id = w.node_id and s.ended_at = w.ended_at and s.chain_id = w.chain_id
+                and s.sequence = w.sequence
+        where s.tenant_id = $1 order by s.ended_at, s.node_id, s.chain_id, s.sequence",
+        tenant.number(),
+        &names.nodes,
+        &names.ends,
+        &names.chains,
+        &names.sequences
     )
     .fetch_all(tx.connection())
     .await?
@@ -161,7 +245,7 @@ pub async fn head_before(
 ) -> Result<Option<HeadRow>, StoreError> {
     let (tenant, node) = key.columns();
     select_heads!(
-        "and s.ended_at <= $3 order by s.ended_at desc, s.chain_id desc, s.sequence desc limit 1",
+        "where s.tenant_id = $1 and s.node_id = $2 and s.ended_at <= $3 order by s.ended_at desc, s.chain_id desc, s.sequence desc limit 1",
         tenant,
         node,
         at.0
@@ -183,7 +267,7 @@ pub async fn head_after(
 ) -> Result<Option<HeadRow>, StoreError> {
     let (tenant, node) = key.columns();
     select_heads!(
-        "and s.ended_at >= $3 and s.started_at >= $3
+        "where s.tenant_id = $1 and s.node_id = $2 and s.ended_at >= $3 and s.started_at >= $3
         order by s.ended_at, s.chain_id, s.sequence limit 1",
         tenant,
         node,

@@ -5,7 +5,7 @@ use leasewatch_core::metering::{HourProfile, HourRecord, HourState};
 use leasewatch_core::time::{Hour, Timestamp};
 
 use super::{PROVISIONAL, SEALED};
-use crate::store::column::{Column, hour_column};
+use crate::store::column::{Column, fitted, hour_column};
 use crate::store::slot::{slot_column, slot_no};
 use crate::store::{NodeKey, StoreError, Tx};
 
@@ -240,6 +240,49 @@ pub async fn page(
         i64::from(limit),
         only_tenant,
         only_node
+    );
+    collect(rows.fetch_all(tx.connection()).await?)
+}
+
+/// Up to `limit` sealed revisions of a node's hours `[from, to)`, every one of them, by slot, hour, GPU
+/// and number, behind `after`.
+///
+/// # Errors
+/// As [`current`].
+pub async fn sealed(
+    tx: &mut Tx,
+    key: NodeKey,
+    (from, to): (Hour, Hour),
+    after: Option<&HourRow>,
+    limit: u32,
+) -> Result<Vec<HourRow>, StoreError> {
+    let (tenant, node) = key.columns();
+    let (slot, hour, gpu, revision) = match after {
+        Some(row) => (
+            slot_column(row.slot)?,
+            hour_column(row.record.hour)?,
+            row.record.gpu.as_str(),
+            fitted(row.revision, "revision")?,
+        ),
+        None => (i16::MIN, 0, "", 0),
+    };
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select tenant_id, node_id, slot_no, hour, gpu_uuid, revision, state, busy_pct_ms, body, hash,
+            previous_hash, written_at
+        from hour_record
+        where tenant_id = $1 and node_id = $2 and hour >= $3 and hour < $4 and state = 2
+            and (slot_no, hour, gpu_uuid collate "C", revision) > ($5, $6, $7, $8)
+        order by slot_no, hour, gpu_uuid collate "C", revision limit $9"#,
+        tenant,
+        node,
+        hour_column(from)?,
+        hour_column(to)?,
+        slot,
+        hour,
+        gpu,
+        revision,
+        i64::from(limit)
     );
     collect(rows.fetch_all(tx.connection()).await?)
 }
