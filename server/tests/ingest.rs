@@ -38,10 +38,10 @@ mod judge;
 mod leases_page;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
-#[path = "ingest/publish.rs"]
-mod publish;
 #[path = "ingest/money_pages.rs"]
 mod money_pages;
+#[path = "ingest/publish.rs"]
+mod publish;
 #[path = "ingest/refusal.rs"]
 mod refusal;
 #[path = "ingest/rig.rs"]

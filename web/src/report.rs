@@ -82,7 +82,7 @@ impl Page<'_> {
 
     fn claim(&self, language: &Language) -> String {
         let (slug, name) = &self.view.provider;
-        phrase::bundle_claim(*language, &format!("{name} ({slug})"), &self.view.tenant)
+        phrase::bundle_claim(*language, format!("{name} ({slug})"), &self.view.tenant)
     }
 
     fn rentals(&self, language: &Language) -> String {
@@ -138,7 +138,7 @@ impl Page<'_> {
 
     fn log_state(&self, language: &Language) -> String {
         let (name, size, root, _) = &self.view.log;
-        phrase::bundle_log_state(*language, name, root, &self.count(size, language))
+        phrase::bundle_log_state(*language, name, root, self.count(size, language))
     }
 
     fn tz_version(&self) -> &'static str {

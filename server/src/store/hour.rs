@@ -11,10 +11,8 @@ use leasewatch_core::metering::{HourProfile, HourRecord, HourState};
 use leasewatch_core::time::{Hour, Timestamp};
 
 pub use around::{MeteredSlot, NodeHour, around};
-pub use read::{
-    HourCursor, HourRow, current, of_node, of_slot, page, profiles, revisions, sealed,
-};
 pub use chosen::{load_clocks, profiles_at, records_at};
+pub use read::{HourCursor, HourRow, current, of_node, of_slot, page, profiles, revisions, sealed};
 pub use total::{HourTotal, NodeTotal, totals_by_hour, totals_by_node};
 
 use super::column::{fitted, hour_column};

@@ -106,7 +106,8 @@ pub async fn insert(tx: &mut Tx, new: &[NewSegment<'_>]) -> Result<(), StoreErro
         &column(heads(), |head| i32::from(head.gpu_count)),
         &column(heads(), |head| i32::from(head.block_count)),
         &column(heads(), |head| &head.root.0[..]) as &[&[u8]],
-        &column(heads(), |head| head.previous.as_ref().map(|hash| &hash.0[..])) as &[Option<&[u8]>],
+        &column(heads(), |head| head.previous.as_ref().map(|hash| &hash.0[..]))
+            as &[Option<&[u8]>],
         &column(heads(), |head| head.clock.anchor_wall.0),
         &column(heads(), |head| head.clock.anchor_boot_ms),
         &column(heads(), |head| head.clock.offset_ms) as &[Option<i64>],

@@ -8,10 +8,7 @@ use super::tree::{SourceFile, Tree, Violations};
 /// module needs a row.
 const SERVER: [(&str, &[&str]); 23] = [
     ("apply", &["clock", "config", "embedded_postgres", "serve", "store"]),
-    (
-        "bundle",
-        &["clock", "config", "embedded_postgres", "export", "identity", "serve", "store"],
-    ),
+    ("bundle", &["clock", "config", "embedded_postgres", "export", "identity", "serve", "store"]),
     ("clock", &[]),
     // Asked where a promise is kept.
     ("sabotage", &[]),
