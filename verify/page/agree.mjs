@@ -21,8 +21,7 @@ const file = (name, ending) => join(folder, `${name}.${ending}`);
 const names = readdirSync(folder).filter((of) => of.endsWith('.zip')).map((of) => of.slice(0, -4)).sort();
 const keysOf = (name) => ['servers', 'witnesses'].map((of) => readFileSync(file(name, of), 'utf8'));
 
-// What both verifiers must say alike. A flip that neither program's files show may be refused by
-// the form alone, so the archive's form may be judged more narrowly by the page.
+// What both verifiers must say alike.
 function compare(where, name, found) {
   const expected = JSON.parse(readFileSync(file(name, 'json'), 'utf8'));
   const shape = (report) => JSON.stringify({
