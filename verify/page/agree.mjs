@@ -21,9 +21,12 @@ const file = (name, ending) => join(folder, `${name}.${ending}`);
 const names = readdirSync(folder).filter((of) => of.endsWith('.zip')).map((of) => of.slice(0, -4)).sort();
 const keysOf = (name) => ['servers', 'witnesses'].map((of) => readFileSync(file(name, of), 'utf8'));
 
-// What both verifiers must say alike.
+// What both verifiers must say alike. The page holds the archive to the document's whole form; a
+// flipped bit of a time or of the directory's length, which changes no file, is refused by it alone.
 function compare(where, name, found) {
   const expected = JSON.parse(readFileSync(file(name, 'json'), 'utf8'));
+  const isNarrower = name.startsWith('flip-') && expected.exit === 0 && found.exit === 2 && found.bad.step === 'archive';
+  if (isNarrower) return;
   const shape = (report) => JSON.stringify({
     exit: report.exit, steps: report.steps.map((step) => [step.name, step.ok]),
     witnesses: report.witnesses, notes: report.notes.length,

@@ -8,12 +8,13 @@ mod log;
 mod manifest;
 mod minutes;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use ed25519_dalek::VerifyingKey;
 use leasewatch_core::evidence::bundle::Manifest;
 use leasewatch_core::id::{Hash, NodeId};
+use leasewatch_core::time::Timestamp;
 
 use crate::archive::Archive;
 use crate::report::{Fault, Report, Step};
@@ -35,9 +36,9 @@ struct Evidence<'a> {
     /// After the step `manifest`.
     manifest: Option<Manifest>,
     /// Keys of nodes, after the step `identity`.
-    keys: BTreeMap<NodeId, Vec<identity::NodeKey>>,
-    /// Leaves of minutes that are in the log, after the step `minutes`.
-    committed: HashSet<Hash>,
+    keys: BTreeMap<NodeId, identity::NodeKeys>,
+    /// Leaves of minutes that are in the log, each with its minute, after the step `minutes`.
+    committed: HashMap<Hash, Timestamp>,
 }
 
 type Check = fn(&mut Evidence<'_>) -> Result<String, Fault>;
@@ -76,7 +77,7 @@ fn check_without(path: &Path, trust: &Trust, left_out: Option<&str>) -> Report {
         report: &mut report,
         manifest: None,
         keys: BTreeMap::new(),
-        committed: HashSet::new(),
+        committed: HashMap::new(),
     };
     for (name, check) in STEPS {
         let said = check(&mut evidence);

@@ -71,7 +71,7 @@ fn hex_lines(signatures: &[[u8; 64]]) -> Vec<u8> {
     lines(&signatures.iter().map(|signature| hex(signature).into_bytes()).collect::<Vec<_>>())
 }
 
-fn joined() -> Enrollment {
+pub(crate) fn joined() -> Enrollment {
     Enrollment {
         key: node_key().verifying_key().to_bytes(),
         tenant: slug("tenant-a"),
@@ -83,16 +83,26 @@ fn joined() -> Enrollment {
     }
 }
 
-fn node() -> NodeId {
+pub(crate) fn node() -> NodeId {
     joined().node()
 }
 
 fn head(sequence: u64, previous: Option<Hash>) -> SignedHead {
+    head_of(ChainId([4; 16]), sequence, previous, &node_key())
+}
+
+/// A head of the minute of its sequence.
+pub(crate) fn head_of(
+    chain: ChainId,
+    sequence: u64,
+    previous: Option<Hash>,
+    key: &SigningKey,
+) -> SignedHead {
     let start = HOUR.start().plus_ms(i64::try_from(sequence - 1).unwrap() * 60_000);
     let draft = HeadDraft {
         tenant: slug("tenant-a"),
         node: node(),
-        chain: ChainId([4; 16]),
+        chain,
         epoch: EpochId([5; 8]),
         life_unit: LifeUnitId([6; 16]),
         sequence: Sequence(sequence),
@@ -115,7 +125,7 @@ fn head(sequence: u64, previous: Option<Hash>) -> SignedHead {
     let at = start.plus_ms(1);
     let event = Event { at, gpu: None, kind: EventKind::TicksMissed { count: 1 } };
     let block = Block::Events(EventsBlock { events: vec![event] });
-    seal(draft, &[block], &node_key()).unwrap().signed
+    seal(draft, &[block], key).unwrap().signed
 }
 
 pub(crate) fn hour(hour: Hour, slot: u16, busy_ms: i64) -> HourRecord {
@@ -198,6 +208,48 @@ pub(crate) fn parts() -> Parts {
 }
 
 impl Parts {
+    /// Adds statements about keys of the node, signed by the server, as leaves of the log.
+    pub(crate) fn say(&mut self, statements: &[(StatementKind, Vec<u8>)]) {
+        let (mut lines, mut signatures) =
+            (self.of(name::IDENTITY), self.of(name::IDENTITY_SIGNATURES));
+        let file = name::LEAVES.iter().position(|of| *of == name::IDENTITY).unwrap();
+        for (kind, statement) in statements {
+            let signature = hex_lines(&[sign(*kind, statement, &server_key())]);
+            signatures.push(signature.strip_suffix(b"\n").unwrap().to_vec());
+            lines.push(statement.clone());
+            let line = u64::try_from(lines.len()).unwrap();
+            self.order.push(LeafLine::Disclosed { file, line });
+        }
+        self.put(name::IDENTITY, &lines);
+        self.put(name::IDENTITY_SIGNATURES, &signatures);
+    }
+
+    /// Puts a head into the place of the one on a line, or behind the last one, and commits it in
+    /// the minute of that line.
+    pub(crate) fn put_head(&mut self, at: usize, head: &SignedHead) {
+        let leaf = head_leaf(&head.statement, &head.signature);
+        let is_new = at == self.of(name::HEADS).len();
+        let minute = HOUR.start().plus_ms((i64::try_from(at).unwrap() + 1) * 60_000);
+        let minute = Minute::of(minute, 60_000, vec![(node(), head.head.sequence, leaf)]);
+        let signature = hex_lines(&[head.signature]).strip_suffix(b"\n").unwrap().to_vec();
+        let lines = [
+            (name::HEADS, head.statement.clone()),
+            (name::HEAD_SIGNATURES, signature),
+            (name::MINUTES, minute.statement()),
+            (name::MINUTE_LEAVES, leaf.to_string().into_bytes()),
+        ];
+        for (name, line) in lines {
+            let mut all = self.of(name);
+            all.splice(at..all.len().min(at + 1), [line]);
+            self.put(name, &all);
+        }
+        if is_new {
+            let file = name::LEAVES.iter().position(|of| *of == name::MINUTES).unwrap();
+            let line = u64::try_from(at).unwrap() + 1;
+            self.order.push(LeafLine::Disclosed { file, line });
+        }
+    }
+
     /// Lines of a file.
     pub(crate) fn of(&self, name: &str) -> Vec<Vec<u8>> {
         let bytes = self.files[name].strip_suffix(b"\n").unwrap();

@@ -5,10 +5,17 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::fixture::{HOUR, Parts, bundle, hour, node_key, parts, server_key, stated, witness_key};
+use crate::fixture::{
+    HOUR, Parts, bundle, head_of, hour, joined, node, node_key, parts, server_key, stated,
+    witness_key,
+};
+use ed25519_dalek::SigningKey;
 use leasewatch_core::evidence::bundle::{LeafLine, name};
-use leasewatch_core::evidence::chain::leaf_hash;
+use leasewatch_core::evidence::chain::{SignedHead, leaf_hash};
+use leasewatch_core::evidence::identity::{Revocation, RevocationReason, Rotation};
 use leasewatch_core::evidence::log::note::{verifier_line, witness_line};
+use leasewatch_core::evidence::statement::StatementKind;
+use leasewatch_core::id::{ChainId, Hash};
 use leasewatch_core::metering::GapCause;
 use leasewatch_core::sample::Metric;
 use leasewatch_core::time::Hour;
@@ -83,6 +90,7 @@ fn cases() -> Vec<Case> {
     cases.extend(of_the_manifest());
     cases.extend(of_the_log());
     cases.extend(of_nodes_and_heads());
+    cases.extend(of_keys());
     cases.extend(of_hours());
     cases
 }
@@ -218,6 +226,46 @@ fn of_nodes_and_heads() -> Vec<Case> {
         Case::of("heads-swapped", &swapped.commit().bind(&server_key())),
         Case::of("head-left-out", &left_out.commit().bind(&server_key())),
         Case::of("minute-hidden", &hidden.commit().bind(&server_key())),
+    ]
+}
+
+/// Keys that were rotated, revoked or used by two.
+fn of_keys() -> Vec<Case> {
+    let next = SigningKey::from_bytes(&[8; 32]);
+    let (old, new) = (joined().key, next.verifying_key().to_bytes());
+    let at = |minute: i64| HOUR.start().plus_ms(minute * 60_000);
+    let rotated = |at| {
+        let said = Rotation { node: node(), old, new, at, token: 8 };
+        (StatementKind::Rotation, said.statement())
+    };
+    let revoked = |at| {
+        let reason = RevocationReason::Operator;
+        let said = Revocation { node: node(), key: old, at, reason, by: None };
+        (StatementKind::Revocation, said.statement())
+    };
+    let case = |name: &str, said: &[(StatementKind, Vec<u8>)], head: Option<SignedHead>| {
+        let mut parts = parts();
+        parts.say(said);
+        if let Some(head) = head {
+            parts.put_head(5, &head);
+        }
+        Case::of(name, &parts.commit().bind(&server_key()))
+    };
+    let of_next_chain =
+        |sequence, key: &_| Some(head_of(ChainId([5; 16]), sequence, Some(Hash([7; 32])), key));
+    let twin = head_of(ChainId([4; 16]), 5, Some(Hash([7; 32])), &node_key());
+    let leeway = at(5).plus_ms(-5_000);
+    vec![
+        case("key-rotated", &[rotated(at(5))], of_next_chain(6, &next)),
+        case("key-too-early", &[rotated(at(60))], of_next_chain(6, &next)),
+        case("key-too-late", &[rotated(at(5))], of_next_chain(6, &node_key())),
+        case("key-revoked-with-leeway", &[revoked(leeway)], None),
+        case("key-revoked", &[revoked(leeway.plus_ms(-1))], None),
+        case("key-revoked-at-once", &[revoked(at(0))], None),
+        case("key-overdue", &[revoked(at(5).plus_ms(-1))], None),
+        case("key-unlisted", &[], of_next_chain(6, &next)),
+        case("key-of-two-in-one-place", &[], Some(twin)),
+        case("key-of-two-in-two-chains", &[], of_next_chain(2, &node_key())),
     ]
 }
 

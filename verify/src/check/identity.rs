@@ -2,20 +2,68 @@
 
 use ed25519_dalek::VerifyingKey;
 use leasewatch_core::evidence::bundle::{name, signature_of_line};
-use leasewatch_core::evidence::chain::{public_key, verify};
+use leasewatch_core::evidence::chain::{Head, public_key, verify};
 use leasewatch_core::evidence::identity::{Enrollment, Revocation, Rotation};
 use leasewatch_core::evidence::statement::{StatementError, StatementKind};
-use leasewatch_core::id::NodeId;
+use leasewatch_core::segment::Origin;
 use leasewatch_core::time::Timestamp;
 
 use super::{Evidence, at_line};
 use crate::report::Fault;
 
-/// A key of a node.
+/// How far before the statement about it a key may date a head, beside the cadence: the hold of the
+/// first sample and a clock that is a minute off.
+const EARLY_MS: i64 = 60_000;
+/// How far behind its end: a server takes no head that is dated further into its future.
+const LATE_MS: i64 = 5_000;
+
+/// A key of a node, and when it was by the server's clock.
 pub(super) struct NodeKey {
     pub(super) key: VerifyingKey,
-    pub(super) from: Timestamp,
-    pub(super) until: Timestamp,
+    from: Timestamp,
+    until: Timestamp,
+}
+
+/// What is known of a node.
+#[derive(Default)]
+pub(super) struct NodeKeys {
+    /// Absent where it joined before there were statements about that.
+    origin: Option<Origin>,
+    pub(super) keys: Vec<NodeKey>,
+}
+
+impl NodeKeys {
+    /// What is wrong with a head that this key signed, by its dates. Logs and simulations may tell
+    /// of any time before.
+    pub(super) fn objection(&self, key: &NodeKey, head: &Head) -> Option<&'static str> {
+        let is_told = head.origin != Origin::Measured
+            || self.origin.is_some_and(|origin| origin != Origin::Measured);
+        let early_ms = EARLY_MS + i64::from(head.cadence_ms);
+        if !is_told && key.from != Timestamp::MIN && head.period.start < key.from.plus_ms(-early_ms)
+        {
+            return Some("is dated before its key was the node's");
+        }
+        let is_late = key.until != Timestamp::MAX && head.period.end > key.until.plus_ms(LATE_MS);
+        is_late.then_some("is dated after its key was revoked or replaced")
+    }
+
+    /// The key with these dates as well: it counts from the latest beginning to the earliest end.
+    fn add(&mut self, key: VerifyingKey, from: Timestamp, until: Timestamp) {
+        match self.keys.iter_mut().find(|own| own.key == key) {
+            Some(own) => {
+                own.from = own.from.max(from);
+                own.until = own.until.min(until);
+            }
+            None => self.keys.push(NodeKey { key, from, until }),
+        }
+    }
+}
+
+impl NodeKey {
+    /// Whether a head that was committed in the minute that begins then came after the key's end.
+    pub(super) fn is_over(&self, minute: Timestamp) -> bool {
+        minute > self.until
+    }
 }
 
 enum Said {
@@ -73,24 +121,25 @@ fn read(line: &[u8]) -> Result<(StatementKind, Said), StatementError> {
 }
 
 fn apply(evidence: &mut Evidence<'_>, said: Said) -> Result<(), Fault> {
-    let unusable =
-        |error: &dyn std::fmt::Display| Fault::Mismatch(format!("{}: {error}", name::IDENTITY));
-    let mut add = |node: NodeId, key: &[u8; 32], from| {
-        let key = public_key(key).map_err(|error| unusable(&error))?;
-        let until = Timestamp::MAX;
-        evidence.keys.entry(node).or_default().push(NodeKey { key, from, until });
-        Ok(())
+    let usable = |key: &[u8; 32]| {
+        public_key(key).map_err(|error| Fault::Mismatch(format!("{}: {error}", name::IDENTITY)))
     };
+    let (always, ever) = (Timestamp::MIN, Timestamp::MAX);
     match said {
-        // What a node recorded in the minute before it joined is dated before it.
-        Said::Joined(joined) => add(joined.node(), &joined.key, joined.at.plus_ms(-60_000)),
-        Said::Changed(changed) => add(changed.node, &changed.new, Timestamp::MIN),
+        Said::Joined(joined) => {
+            let node = evidence.keys.entry(joined.node()).or_default();
+            node.origin = Some(joined.origin);
+            node.add(usable(&joined.key)?, joined.at, ever);
+        }
+        Said::Changed(changed) => {
+            let node = evidence.keys.entry(changed.node).or_default();
+            node.add(usable(&changed.old)?, always, changed.at);
+            node.add(usable(&changed.new)?, changed.at, ever);
+        }
         Said::Revoked(revoked) => {
-            let keys = evidence.keys.entry(revoked.node).or_default();
-            for own in keys.iter_mut().filter(|own| own.key.as_bytes() == &revoked.key) {
-                own.until = own.until.min(revoked.at);
-            }
-            Ok(())
+            let node = evidence.keys.entry(revoked.node).or_default();
+            node.add(usable(&revoked.key)?, always, revoked.at);
         }
     }
+    Ok(())
 }

@@ -9,16 +9,25 @@ use super::{Evidence, at_line};
 use crate::report::Fault;
 
 pub(super) fn check(evidence: &mut Evidence<'_>) -> Result<String, Fault> {
+    let mut starts = Vec::new();
+    evidence.archive.lines(name::MINUTES, |number, line| {
+        let minute =
+            Minute::from_statement(line).map_err(|error| at_line(name::MINUTES, number, error))?;
+        starts.push(minute.at);
+        Ok(())
+    })?;
     let mut trees = Vec::new();
     let committed = &mut evidence.committed;
     evidence.archive.lines(name::MINUTE_LEAVES, |number, line| {
         let wrong = || at_line(name::MINUTE_LEAVES, number, "is no list of hashes");
         let text = std::str::from_utf8(line).map_err(|_| wrong())?;
+        let at = usize::try_from(number - 1).ok().and_then(|at| starts.get(at));
+        let at = at.ok_or_else(|| at_line(name::MINUTE_LEAVES, number, "is of no minute"))?;
         let mut tree = CompactRange::new(0);
         for leaf in text.split(' ').filter(|_| !text.is_empty()) {
             let leaf: Hash = leaf.parse().map_err(|_| wrong())?;
             tree.push(leaf);
-            committed.insert(leaf);
+            committed.insert(leaf, *at);
         }
         trees.push((tree.leaves().to, tree.root().filter(|_| tree.leaves().to > 0)));
         Ok(())

@@ -1,5 +1,7 @@
 //! Every attack that a bundle must not survive, and what the honest one says.
 
+mod keys;
+
 use super::*;
 use crate::fixture::{
     HOUR, Parts, bundle, hour, node_key, parts, server_key, stated, witness_key, write,
