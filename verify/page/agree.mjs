@@ -96,6 +96,16 @@ async function looks(browser) {
         }
       }
       await page.reload();
+      const dropped = await page.evaluateHandle((text) => {
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], '<b>dropped.zip'));
+        return data;
+      }, readFileSync(file('honest', 'zip')).toString('base64'));
+      await page.locator('#drop').dispatchEvent('drop', { dataTransfer: dropped });
+      await answered(page);
+      const ofDropped = await page.locator('#verdict').textContent();
+      if (!ofDropped.includes(verdict) || !ofDropped.includes('<b>dropped.zip')) problems.push(`${locale}, dropped: ${ofDropped}`);
+      await page.reload();
       await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Enter');
@@ -121,8 +131,11 @@ async function opened(context) {
 
 async function choose(page, name) {
   await page.locator('#file').setInputFiles(file(name, 'zip'));
-  await page.waitForFunction(() => document.getElementById('work').hidden && !document.getElementById('result').hidden);
+  await answered(page);
 }
+
+const answered = (page) => page.waitForFunction(() =>
+  document.getElementById('work').hidden && !document.getElementById('result').hidden);
 
 await inNode();
 const browser = await chromium.launch({
