@@ -16,14 +16,17 @@
 mod amounts;
 pub mod bill;
 mod billed;
+pub mod comparison;
 #[cfg(test)]
 mod fixture;
 pub mod interruption;
 mod measures;
 mod minutes;
+mod node_hour;
 mod parts;
 mod poisson;
 pub mod price_table;
+pub mod response;
 pub mod straggler;
 mod stretch;
 mod what_if;
@@ -32,5 +35,6 @@ pub use amounts::Amounts;
 pub use billed::{Billable, Charge, ChargeKind, Charges, DayAmount};
 pub use measures::{MeasuredGpu, Measures, Reference, SlotTime, StateTime, measure};
 pub use minutes::HELD_MEMORY_MIB;
+pub use node_hour::NodeHour;
 pub use parts::{Formula, Grain, Part, Parts};
 pub use what_if::{MemoryNeed, OverRenting, WhatIf, over_renting, per_hour, what_if};

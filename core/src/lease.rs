@@ -9,9 +9,11 @@
 
 mod billing;
 mod contract;
+mod schedule;
 mod terms;
 pub mod written;
 
 pub use billing::{Billing, BillingUnit, Fee, FeeCycle, Price, PriceUnit};
 pub use contract::{Assignment, BillingSession, SessionSource, contracted};
+pub use schedule::{Schedule, ScheduleFault};
 pub use terms::{Label, LeaseKind, LeaseTerms, Minima, ProfileRef, Share, ShareKind, TermsFault};

@@ -18,6 +18,7 @@
 
 pub mod budget;
 pub mod claim;
+pub mod claim_facts;
 pub mod credit;
 pub mod dialect;
 pub mod judgement;

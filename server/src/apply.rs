@@ -1,4 +1,4 @@
-//! Leases, billing sessions, assignments and labels from files into the database.
+//! Leases, billing sessions, assignments, labels and what people tell from files into the database.
 //!
 //! A run belongs to one tenant and is all or nothing: everything that is wrong is named by file,
 //! line and field, and then nothing is stored. Applied again, the same files change nothing. What no
@@ -9,20 +9,30 @@
 //! other programs (`table`).
 
 mod assignment;
+pub mod bill_command;
+pub mod bills;
 pub mod command;
+pub mod contract;
 mod document;
 pub mod entered;
 mod export;
 mod lease;
 mod node_labels;
+pub mod prices;
+pub(crate) mod schedule;
 mod session;
+pub mod spreadsheet;
 pub mod table;
+pub(crate) mod told;
 
 use std::fmt;
 
 use leasewatch_core::id::{NodeId, Slug};
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::lease::written::{AssignmentEntry, NodeLabelsEntry, SessionEntry};
+use leasewatch_core::lease::written::{
+    AssignmentEntry, NodeLabelsEntry, NoticeEntry, ProviderRecordEntry, ScheduleEntry,
+    SessionEntry, TenantStopEntry,
+};
 use leasewatch_core::time::Timestamp;
 use serde::Deserialize;
 use toml::Spanned;
@@ -30,7 +40,7 @@ use toml::Spanned;
 use crate::store::audit::{self, Action, Who};
 use crate::store::lease::{self as leases, LeaseRow, Written};
 use crate::store::node::{self, NodeRow};
-use crate::store::{StoreError, TenantKey, Tx};
+use crate::store::{StoreError, TenantKey, Tx, assignment as assignments};
 
 pub use document::{Document, Refusal};
 pub use export::export;
@@ -47,9 +57,17 @@ struct Tables {
     #[serde(default)]
     session: Vec<Spanned<SessionEntry>>,
     #[serde(default)]
+    schedule: Vec<Spanned<ScheduleEntry>>,
+    #[serde(default)]
     assignment: Vec<Spanned<AssignmentEntry>>,
     #[serde(default)]
     node_labels: Vec<Spanned<NodeLabelsEntry>>,
+    #[serde(default)]
+    notice: Vec<Spanned<NoticeEntry>>,
+    #[serde(default)]
+    provider_record: Vec<Spanned<ProviderRecordEntry>>,
+    #[serde(default)]
+    tenant_stop: Vec<Spanned<TenantStopEntry>>,
 }
 
 /// Applies each kind, those first that others name.
@@ -57,8 +75,12 @@ async fn kinds(run: &mut Run<'_>, documents: &[Document]) -> Result<Vec<Refusal>
     let mut refused = Vec::new();
     each(run, (documents, &mut refused), |t| &t.lease, lease::apply).await?;
     each(run, (documents, &mut refused), |t| &t.session, session::apply).await?;
+    each(run, (documents, &mut refused), |t| &t.schedule, schedule::apply).await?;
     each(run, (documents, &mut refused), |t| &t.assignment, assignment::apply).await?;
     each(run, (documents, &mut refused), |t| &t.node_labels, node_labels::apply).await?;
+    each(run, (documents, &mut refused), |t| &t.notice, told::notice).await?;
+    each(run, (documents, &mut refused), |t| &t.provider_record, told::record).await?;
+    each(run, (documents, &mut refused), |t| &t.tenant_stop, told::stop).await?;
     Ok(refused)
 }
 
@@ -110,6 +132,16 @@ pub enum Verb {
     Withdraw,
     /// It is there as the file has it.
     Keep,
+    /// Nothing was done; something is to be known.
+    Warn,
+}
+
+impl Verb {
+    /// Whether something is another than it was.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        !matches!(self, Self::Keep | Self::Warn)
+    }
 }
 
 /// Leaves an entry of a run that changed something, in its transaction: one for all of it, since a
@@ -120,7 +152,7 @@ async fn note(
     (at, who): (Timestamp, &Who),
     changes: &[Change],
 ) -> Result<(), StoreError> {
-    let changed = changes.iter().filter(|change| change.verb != Verb::Keep);
+    let changed = changes.iter().filter(|change| change.verb.is_change());
     let changed: Vec<String> = changed.map(ToString::to_string).collect();
     if changed.is_empty() {
         return Ok(());
@@ -146,6 +178,7 @@ impl fmt::Display for Change {
             Verb::Change => "change",
             Verb::Withdraw => "withdraw",
             Verb::Keep => "keep",
+            Verb::Warn => "warning",
         };
         write!(f, "{verb:<8} {}", self.what)
     }
@@ -165,6 +198,10 @@ impl Wrong {
         Self { field: field.into(), matter: matter.into() }
     }
 
+    fn of_field(field: &str, error: &impl fmt::Display) -> Self {
+        Self::new(field, error.to_string())
+    }
+
     /// An error of the store that begins with its field: `name: another lease has this name`.
     fn of(error: &impl fmt::Display) -> Self {
         let text = error.to_string();
@@ -176,7 +213,7 @@ impl Wrong {
 }
 
 /// Why an entry is not applied.
-enum Fault {
+pub(crate) enum Fault {
     Wrong(Vec<Wrong>),
     Store(StoreError),
 }
@@ -208,11 +245,41 @@ impl<'a> Run<'a> {
         documents: &[Document],
     ) -> Result<Result<Vec<Change>, Vec<Refusal>>, StoreError> {
         let refused = kinds(&mut self, documents).await?;
+        if refused.is_empty() {
+            self.warn_of_surplus(documents).await?;
+        }
         Ok(if refused.is_empty() { Ok(self.changes) } else { Err(refused) })
+    }
+
+    /// What was done, or would be.
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        self.changes
     }
 
     fn did(&mut self, verb: Verb, what: impl Into<String>) {
         self.changes.push(Change { verb, what: what.into() });
+    }
+
+    /// Says of each lease that files name whether more slots are assigned than it has GPUs. That is
+    /// no mistake of the files alone: a GPU may have been replaced.
+    async fn warn_of_surplus(&mut self, documents: &[Document]) -> Result<(), StoreError> {
+        let mut names = std::collections::BTreeSet::new();
+        for tables in documents.iter().map(|document| &document.tables) {
+            names.extend(tables.lease.iter().map(|lease| lease.get_ref().name.clone()));
+            names.extend(tables.assignment.iter().map(|of| of.get_ref().lease.clone()));
+        }
+        for name in names {
+            let Some(row) = leases::by_name(self.tx, self.tenant, &name).await? else { continue };
+            let rows = assignments::of_lease(self.tx, row.key).await?;
+            if let Some((most, at)) = assignments::surplus(&row.terms, &rows) {
+                let contracted = row.terms.gpu_count;
+                self.did(
+                    Verb::Warn,
+                    format!("lease {name}: {most} GPUs are assigned from {at}, {contracted} are contracted"),
+                );
+            }
+        }
+        Ok(())
     }
 
     async fn lease(&mut self, name: &Slug) -> Result<LeaseRow, Fault> {

@@ -4,6 +4,7 @@
 //! seen. `scripts/demo.sh` says which node is whose.
 
 pub mod leases;
+mod papers;
 
 use anyhow::Context as _;
 use clap::Subcommand;

@@ -8,6 +8,7 @@
 pub(crate) mod asking;
 mod assets;
 mod cookie;
+mod deadlines;
 mod entrance;
 mod error;
 pub(crate) mod form;
@@ -21,6 +22,7 @@ mod multipart;
 mod pages;
 mod routes;
 mod same_origin;
+mod upload;
 mod visit;
 
 use axum::Router;
@@ -74,7 +76,7 @@ fn routes(http: Http) -> Routes {
     use Need::{Admin, Nothing, Person, Viewer};
     const GET: Method = Method::GET;
     const POST: Method = Method::POST;
-    settings(Routes::new(http))
+    money(claims(settings(Routes::new(http))))
         .on(GET, pattern::OVERVIEW, Viewer, pages::overview::html)
         .on(GET, pattern::OVERVIEW_JSON, Viewer, pages::overview::json)
         .on(GET, pattern::NODE, Viewer, pages::node::html)
@@ -117,12 +119,19 @@ fn routes(http: Http) -> Routes {
         .on(POST, pattern::LEASES_IMPORT, Admin, pages::lease_import::send)
         .on(GET, pattern::LEASE, Viewer, pages::lease::html)
         .on(GET, pattern::LEASE_JSON, Viewer, pages::lease::json)
+        .on(GET, pattern::LEASE_REPORT_PDF, Viewer, pages::lease_report::download)
+        .on(GET, pattern::LEASE_REPORT_HTML, Viewer, pages::lease_report::html)
         .on(GET, pattern::LEASE_EDIT, Admin, pages::lease_form::edit)
         .on(POST, pattern::LEASE_EDIT, Admin, pages::lease_form::revise)
         .on(GET, pattern::LEASE_ASSIGN, Admin, pages::lease_assign::html)
         .on(POST, pattern::LEASE_ASSIGN, Admin, pages::lease_assign::send)
         .on(POST, pattern::LEASE_ASSIGNMENT, Admin, pages::lease::assignment)
         .on(POST, pattern::LEASE_SESSION, Admin, pages::lease::session)
+        .on(POST, pattern::LEASE_SESSIONS_JSON, Admin, pages::lease_sessions::tell)
+        .on(POST, pattern::LEASE_SCHEDULE, Admin, pages::lease_sessions::schedule)
+        .on(GET, pattern::LEASE_TOLD, Viewer, pages::lease_told::html)
+        .on(GET, pattern::LEASE_TOLD_JSON, Viewer, pages::lease_told::json)
+        .on(POST, pattern::LEASE_TOLD, Admin, pages::lease_told::send)
         .on(GET, pattern::NODE_LABELS, Admin, pages::node_labels::html)
         .on(POST, pattern::NODE_LABELS, Admin, pages::node_labels::send)
         .on(GET, pattern::INSTALL, Nothing, install::script)
@@ -133,6 +142,45 @@ fn routes(http: Http) -> Routes {
         .on(GET, pattern::ASSET, Nothing, assets::file)
         .on(GET, "/healthz", Nothing, health::alive)
         .on(GET, "/readyz", Nothing, health::ready)
+}
+
+fn claims(routes: Routes) -> Routes {
+    use Need::{Admin, Viewer};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    routes
+        .on(POST, pattern::LEASE_CLAIM, Admin, pages::claim_draft::draft)
+        .on(GET, pattern::CLAIMS, Viewer, pages::claims::html)
+        .on(GET, pattern::CLAIMS_JSON, Viewer, pages::claims::json)
+        .on(GET, pattern::CLAIMS_CSV, Viewer, pages::claims::table)
+        .on(GET, pattern::CLAIM, Viewer, pages::claim::html)
+        .on(GET, pattern::CLAIM_JSON, Viewer, pages::claim::json)
+        .on(GET, pattern::CLAIM_TEXT, Viewer, pages::claim::text)
+        .on(POST, pattern::CLAIM_STEP, Admin, pages::claim::step)
+}
+
+fn money(routes: Routes) -> Routes {
+    use Need::{Admin, Operator, Viewer};
+    const GET: Method = Method::GET;
+    const POST: Method = Method::POST;
+    routes
+        .on(GET, pattern::BILLS, Viewer, pages::bills::html)
+        .on(GET, pattern::BILLS_JSON, Viewer, pages::bills::json)
+        .on(GET, pattern::BILLS_CSV, Viewer, pages::bills::table)
+        .on(GET, pattern::BILLS_IMPORT, Admin, pages::bill_import::html)
+        .on(POST, pattern::BILLS_IMPORT, Admin, pages::bill_import::send)
+        .on(GET, pattern::BILL, Viewer, pages::bills::one_html)
+        .on(GET, pattern::BILL_JSON, Viewer, pages::bills::one_json)
+        .on(GET, pattern::BILL_CSV, Viewer, pages::bills::one_table)
+        .on(POST, pattern::BILL_WITHDRAW, Admin, pages::bills::withdraw)
+        .on(GET, pattern::CONTRACTS, Viewer, pages::contracts::html)
+        .on(GET, pattern::CONTRACTS_JSON, Viewer, pages::contracts::json)
+        .on(POST, pattern::CONTRACTS, Admin, pages::contracts::send)
+        .on(GET, pattern::PRICES, Viewer, pages::prices::html)
+        .on(GET, pattern::PRICES_JSON, Viewer, pages::prices::json)
+        .on(GET, pattern::PRICES_CSV, Viewer, pages::prices::table)
+        .on(POST, pattern::PRICES, Operator, pages::prices::send)
+        .on(POST, pattern::PRICES_WITHDRAW, Operator, pages::prices::withdraw)
 }
 
 fn settings(routes: Routes) -> Routes {

@@ -5,6 +5,7 @@
 //! people can see.
 
 pub mod close_hours;
+pub mod expand_schedules;
 pub mod judge;
 pub mod open_hours;
 pub mod partitions;
@@ -33,6 +34,7 @@ impl Jobs {
     /// Starts every job; each runs until the process ends.
     pub fn spawn(self) {
         tokio::spawn(close_hours::run(self.clone()));
+        tokio::spawn(expand_schedules::run(self.clone()));
         tokio::spawn(judge::run(self.clone()));
         tokio::spawn(open_hours::run(self.clone()));
         tokio::spawn(partitions::run(self));

@@ -9,6 +9,7 @@ use leasewatch_core::id::{GpuUuid, Slug};
 use leasewatch_core::time::{Period, Timestamp, Zone};
 use leasewatch_proto::channel::install_cryptography;
 use leasewatch_server::accounts::{self, TokensCommand, UsersCommand};
+use leasewatch_server::apply::bill_command::{self as money, BillsCommand, PricesCommand};
 use leasewatch_server::apply::command::{self as apply, Apply, LeasesCommand};
 use leasewatch_server::clock::Clock;
 use leasewatch_server::config::{ServeFlags, ServeOptions};
@@ -70,6 +71,12 @@ enum Command {
     /// What is rented.
     #[command(subcommand)]
     Leases(LeasesCommand),
+    /// Bills of providers, compared with terms and measured time.
+    #[command(subcommand)]
+    Bills(BillsCommand),
+    /// What providers offer.
+    #[command(subcommand)]
+    Prices(PricesCommand),
     /// Whose nodes there are: tenants, everything of one as a file, and removing one.
     #[command(subcommand)]
     Tenant(TenantCommand),
@@ -256,6 +263,8 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Demo(asked) => said(demo::command(asked).await?),
         Command::Apply(asked) => apply::apply(*asked).await,
         Command::Leases(asked) => apply::leases(asked).await,
+        Command::Bills(asked) => money::bills(asked).await,
+        Command::Prices(asked) => money::prices(asked).await,
         Command::JoinToken(asked) => command::join_token(asked).await,
         Command::Nodes(asked) => command::nodes(asked).await,
         Command::Tenant(asked) => tenant::run(asked).await,

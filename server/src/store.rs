@@ -21,6 +21,7 @@ pub mod assignment;
 pub mod audit;
 pub mod availability;
 pub mod bill;
+pub mod billing_schedule;
 pub mod billing_session;
 pub mod chain;
 pub mod claim;

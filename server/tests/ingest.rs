@@ -16,6 +16,8 @@ mod agent;
 mod beginning;
 #[path = "ingest/cancelled.rs"]
 mod cancelled;
+#[path = "ingest/claims_page.rs"]
+mod claims_page;
 #[path = "ingest/clock_steps.rs"]
 mod clock_steps;
 #[path = "ingest/delivery.rs"]
@@ -36,6 +38,8 @@ mod judge;
 mod leases_page;
 #[path = "ingest/live_lane.rs"]
 mod live_lane;
+#[path = "ingest/money_pages.rs"]
+mod money_pages;
 #[path = "ingest/refusal.rs"]
 mod refusal;
 #[path = "ingest/rig.rs"]

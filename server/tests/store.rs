@@ -10,6 +10,8 @@ mod fixture;
 mod hours;
 #[path = "store/launcher.rs"]
 mod launcher;
+#[path = "store/lease_hours.rs"]
+mod lease_hours;
 #[path = "store/leases.rs"]
 mod leases;
 #[path = "store/migrations.rs"]

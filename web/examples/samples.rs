@@ -6,11 +6,15 @@ use std::path::Path;
 
 use leasewatch_core::segment::Origin;
 use leasewatch_web::assets::{self, Asset};
+use leasewatch_web::deadline::{DeadlineLine, Deadlines};
+use leasewatch_web::pages::claim::{self, ClaimView};
+use leasewatch_web::pages::claims::{self, ClaimsView};
 use leasewatch_web::pages::error::{self, ErrorView};
 use leasewatch_web::pages::gpu::{self, GpuView};
+use leasewatch_web::pages::lease::{self, LeaseView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::overview::{self, OverviewView};
-use leasewatch_web::path::{RangeState, Route};
+use leasewatch_web::path::{LeasePart, RangeState, Route};
 use leasewatch_web::{Context, Language};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,6 +50,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let here = context.here.to(route).in_range(RangeState::between(view.range));
             write(name, gpu::render(&view, &Context { here, ..context.clone() })?)?;
         }
+        let deadlines = Deadlines::of(&DeadlineLine::samples());
+        let at = |route| Context { here: context.here.to(route), deadlines, ..context.clone() };
+        let view = ClaimView::sample();
+        write("claim", claim::render(&view, &at(Route::Claim(view.line.number)))?)?;
+        write("claims", claims::render(&ClaimsView::sample(), &at(Route::Claims))?)?;
+        let (tenant, name) = ("default".to_owned(), "h100-train".to_owned());
+        let page = Route::Lease { tenant, lease: name, part: LeasePart::Page };
+        write("lease", lease::render(&LeaseView::sample(), &at(page))?)?;
         write("error", error::render(&ErrorView::sample(), &context)?)?;
     }
     Ok(())

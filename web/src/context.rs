@@ -5,11 +5,12 @@ use leasewatch_core::time::{Timestamp, Zone, tz_database_version};
 
 use crate::account::Account;
 use crate::assets::Asset;
+use crate::deadline::Deadlines;
 use crate::format::{self, Detail, Measure, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
 use crate::names;
-use crate::path::{Address, RangeState, Route, pattern};
+use crate::path::{Address, BillPart, RangeState, Route, pattern};
 
 /// The policy that pages are written for: nothing inline, nothing from elsewhere.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; \
@@ -44,6 +45,8 @@ pub struct Context {
     pub here: Address,
     /// Who looks at it.
     pub account: Account,
+    /// Deadlines of claims that are near, or passed.
+    pub deadlines: Deadlines,
     /// The server's version, for the footer.
     pub version: &'static str,
 }
@@ -69,6 +72,8 @@ pub enum Formula {
     ClockOffset,
     /// The hours that "last 24 hours" are.
     Day,
+    /// A GPU's clock beside its own past.
+    Drift,
 }
 
 impl Formula {
@@ -84,6 +89,7 @@ impl Formula {
             Self::GpusLive => Text::TotalsGpus,
             Self::ClockOffset => Text::NodeClock,
             Self::Day => Text::ColDay,
+            Self::Drift => Text::ReliabilityClockTitle,
         }
     }
 
@@ -98,6 +104,7 @@ impl Formula {
             Self::GpusLive => Text::FormulaGpusLive,
             Self::ClockOffset => Text::FormulaClockOffset,
             Self::Day => Text::FormulaDay,
+            Self::Drift => Text::ReliabilityClockFormula,
         }
     }
 }
@@ -112,6 +119,7 @@ impl Context {
             now: crate::pages::sample::NOW,
             here: Address { route: Route::Overview, state: crate::path::UrlState::default() },
             account: Account::User { name: "ada".to_owned(), may_change: true, is_operator: true },
+            deadlines: Deadlines::default(),
             version: "0.1.0",
         }
     }
@@ -221,6 +229,15 @@ impl Context {
         self.here.to(Route::Leases).href()
     }
 
+    pub(crate) fn claims(&self) -> String {
+        self.here.to(Route::Claims).href()
+    }
+
+    /// What the head says of deadlines; nothing where none is near.
+    pub(crate) fn due(&self) -> Option<String> {
+        self.deadlines.words(self.now, self.language)
+    }
+
     pub(crate) fn users(&self) -> String {
         self.here.to(Route::Users).href()
     }
@@ -247,6 +264,18 @@ impl Context {
 
     pub(crate) fn costs(&self) -> String {
         self.here.to(Route::Costs).href()
+    }
+
+    pub(crate) fn bills(&self) -> String {
+        self.here.to(Route::Bill(BillPart::List)).href()
+    }
+
+    pub(crate) fn contracts(&self) -> String {
+        self.here.to(Route::Contracts).href()
+    }
+
+    pub(crate) fn prices(&self) -> String {
+        self.here.to(Route::Prices).href()
     }
 
     pub(crate) fn sign_out(&self) -> &'static str {

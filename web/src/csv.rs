@@ -27,6 +27,8 @@
 //! | `parent_gpu_uuid`, `slices`, `slices_of` | of a MIG slice: its GPU and its share; else empty |
 
 mod audit;
+mod bill;
+mod claims;
 mod costs;
 mod leases;
 mod readings;
@@ -38,6 +40,8 @@ use leasewatch_core::metering::{GapCause, Grade, HourRecord, HourState};
 use leasewatch_core::sample::Metric;
 
 pub use audit::{audit, audit_header};
+pub use bill::{bill, bills, prices};
+pub use claims::claims;
 pub use costs::{CostRow, costs};
 pub use leases::leases;
 pub use readings::readings;

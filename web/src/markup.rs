@@ -10,6 +10,12 @@ use std::fmt::{self, Display, Write as _};
 pub struct Markup(String);
 
 impl Markup {
+    /// A style sheet of our own, which is a constant of the program: the one text that is not
+    /// escaped, because HTML does not read escapes in `style`.
+    pub(crate) fn own_style(text: &'static str) -> Self {
+        Self(text.to_owned())
+    }
+
     /// The markup as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -1,6 +1,8 @@
 //! Every URL of the interface, in one place. The whole state of a page is in its URL: language,
 //! zone, week, range, and whether it refreshes itself.
 
+mod bill;
+mod claim;
 mod costs;
 mod escape;
 mod lease;
@@ -9,6 +11,7 @@ pub mod pattern;
 mod query_error;
 mod range;
 
+pub use bill::{BillPart, bill, contract, of_money, offers};
 pub use costs::{CostGroup, CostsState, month_text};
 pub use lease::{LeasePart, lease_action};
 pub use query_error::QueryError;
@@ -20,6 +23,7 @@ use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 
 use crate::format;
 use crate::i18n::Language;
+use claim::of_claim;
 use escape::{decode, encode};
 use lease::of_lease;
 
@@ -82,6 +86,16 @@ pub enum Route {
         /// Which of its pages.
         part: LeasePart,
     },
+    /// What was claimed.
+    Claims,
+    /// The claim of this number.
+    Claim(i32),
+    /// A page about bills.
+    Bill(BillPart),
+    /// Price tables, and what they offer.
+    Prices,
+    /// SLA profiles, and the form of an own contract.
+    Contracts,
     /// The labels of the node with this id.
     NodeLabels(String),
     /// Anything else that was asked for, as its path; only an error page stands there.
@@ -211,6 +225,11 @@ impl Address {
             Route::LeaseNew => pattern::LEASE_NEW.to_owned(),
             Route::LeasesImport => pattern::LEASES_IMPORT.to_owned(),
             Route::Lease { tenant, lease, part } => of_lease(part.pattern(), tenant, lease),
+            Route::Claims => pattern::CLAIMS.to_owned(),
+            Route::Claim(number) => of_claim(pattern::CLAIM, *number),
+            Route::Bill(part) => part.path(),
+            Route::Prices => pattern::PRICES.to_owned(),
+            Route::Contracts => pattern::CONTRACTS.to_owned(),
             Route::NodeLabels(id) => pattern::NODE_LABELS.replace("{node}", &encode(id)),
             Route::Other(path) => other_path(path),
         }
@@ -228,8 +247,16 @@ impl Address {
             Route::Audit => pattern::AUDIT_JSON.to_owned(),
             Route::ImportRun(id) => pattern::IMPORT_RUN_JSON.replace("{import}", &encode(id)),
             Route::Leases => pattern::LEASES_JSON.to_owned(),
+            Route::Claims => pattern::CLAIMS_JSON.to_owned(),
+            Route::Claim(number) => of_claim(pattern::CLAIM_JSON, *number),
             Route::Lease { tenant, lease, part: LeasePart::Page } => {
                 of_lease(pattern::LEASE_JSON, tenant, lease)
+            }
+            Route::Bill(part) => part.json()?,
+            Route::Prices => pattern::PRICES_JSON.to_owned(),
+            Route::Contracts => pattern::CONTRACTS_JSON.to_owned(),
+            Route::Lease { tenant, lease, part: LeasePart::Told } => {
+                of_lease(pattern::LEASE_TOLD_JSON, tenant, lease)
             }
             Route::Import
             | Route::LeaseNew

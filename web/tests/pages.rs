@@ -17,8 +17,15 @@ mod snapshots;
 mod weight;
 
 use leasewatch_web::account::Account;
+use leasewatch_web::deadline::{DeadlineLine, Deadlines};
 use leasewatch_web::pages::account::{self, AccountView};
 use leasewatch_web::pages::audit::{self, AuditView};
+use leasewatch_web::pages::bill::{self, BillView};
+use leasewatch_web::pages::bill_import::{self, BillImportView};
+use leasewatch_web::pages::bills::{self, BillsView};
+use leasewatch_web::pages::claim::{self, ClaimView};
+use leasewatch_web::pages::claims::{self, ClaimsView};
+use leasewatch_web::pages::contracts::{self, ContractsView};
 use leasewatch_web::pages::costs::{self, CostsView};
 use leasewatch_web::pages::enroll::{self, EnrollTokenView, EnrollView};
 use leasewatch_web::pages::error::{self, ErrorView, Problem};
@@ -29,15 +36,17 @@ use leasewatch_web::pages::lease::{self, LeaseView};
 use leasewatch_web::pages::lease_assign::{self, LeaseAssignView};
 use leasewatch_web::pages::lease_form::{self, LeaseFormView};
 use leasewatch_web::pages::lease_import::{self, LeaseImportView};
+use leasewatch_web::pages::lease_told::{self, LeaseToldView};
 use leasewatch_web::pages::leases::{self, LeasesView};
 use leasewatch_web::pages::link::{self, LinkPurpose, LinkView};
 use leasewatch_web::pages::node::{self, NodeView};
 use leasewatch_web::pages::node_labels::{self, NodeLabelsView};
 use leasewatch_web::pages::overview::{self, OverviewView};
+use leasewatch_web::pages::prices::{self, PricesView};
 use leasewatch_web::pages::sign_in::{self, SignInView};
 use leasewatch_web::pages::tenants::{self, TenantsView};
 use leasewatch_web::pages::users::{self, UsersView};
-use leasewatch_web::path::{Address, LeasePart, RangeState, Route, UrlState};
+use leasewatch_web::path::{Address, BillPart, LeasePart, RangeState, Route, UrlState};
 use leasewatch_web::{Context, Language};
 
 fn context(language: Language, route: Route) -> Context {
@@ -68,6 +77,8 @@ fn samples(language: Language) -> Vec<(&'static str, String)> {
     let gpu = |view: GpuView| gpu::render(&view, &gpu_context(language, &view)).unwrap();
     let mut all = entrance(language);
     all.extend(rentals(language));
+    all.extend(claim_pages(language));
+    all.extend(money(language));
     all.extend([
         ("gpu", gpu(GpuView::sample())),
         ("gpu_months", gpu(GpuView::months_sample())),
@@ -103,6 +114,22 @@ fn enroll_token(language: Language, view: &EnrollTokenView) -> String {
     enroll::render_token(view, &context(language, route)).unwrap()
 }
 
+/// Claims; the head of one of them has deadlines.
+fn claim_pages(language: Language) -> Vec<(&'static str, String)> {
+    let list = |view| claims::render(view, &context(language, Route::Claims)).unwrap();
+    let deadlines = Deadlines::of(&DeadlineLine::samples());
+    let one = |view: &ClaimView| {
+        let here = context(language, Route::Claim(view.line.number));
+        claim::render(view, &Context { deadlines, ..here }).unwrap()
+    };
+    vec![
+        ("claims", list(&ClaimsView::sample())),
+        ("claims_empty", list(&ClaimsView::empty_sample())),
+        ("claim", one(&ClaimView::sample())),
+        ("claim_refused", one(&ClaimView::refused_sample())),
+    ]
+}
+
 /// Pages of who may come in: those that strangers see have no ways to others.
 fn entrance(language: Language) -> Vec<(&'static str, String)> {
     let stranger = |route| Context { account: Account::Nobody, ..context(language, route) };
@@ -133,6 +160,27 @@ fn entrance(language: Language) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Pages about bills and prices.
+fn money(language: Language) -> Vec<(&'static str, String)> {
+    let at = |part| context(language, Route::Bill(part));
+    let list = |view| bills::render(&view, &at(BillPart::List)).unwrap();
+    let import = |view| bill_import::render(&view, &at(BillPart::Import)).unwrap();
+    let one = BillPart::One { tenant: "default".to_owned(), number: 2 };
+    let own = |view| contracts::render(&view, &context(language, Route::Contracts)).unwrap();
+    let prices = |view| prices::render(&view, &context(language, Route::Prices)).unwrap();
+    vec![
+        ("bills", list(BillsView::sample())),
+        ("bills_empty", list(BillsView::empty_sample())),
+        ("bill", bill::render(&BillView::sample(), &at(one)).unwrap()),
+        ("bill_import", import(BillImportView::sample())),
+        ("bill_import_first", import(BillImportView::first_sample())),
+        ("contracts", own(ContractsView::sample())),
+        ("contracts_reading", own(ContractsView::reading_sample())),
+        ("prices", prices(PricesView::sample())),
+        ("prices_empty", prices(PricesView::empty_sample())),
+    ]
+}
+
 /// Pages about leases.
 fn rentals(language: Language) -> Vec<(&'static str, String)> {
     let part = |part| {
@@ -142,6 +190,7 @@ fn rentals(language: Language) -> Vec<(&'static str, String)> {
     let list = |view| leases::render(&view, &context(language, Route::Leases)).unwrap();
     let one = |view| lease::render(&view, &part(LeasePart::Page)).unwrap();
     let assign = |view| lease_assign::render(&view, &part(LeasePart::Assign)).unwrap();
+    let told = |view| lease_told::render(&view, &part(LeasePart::Told)).unwrap();
     let new_lease = context(language, Route::LeaseNew);
     let import = context(language, Route::LeasesImport);
     let labels = NodeLabelsView::sample();
@@ -159,6 +208,8 @@ fn rentals(language: Language) -> Vec<(&'static str, String)> {
         ("lease_assign", assign(LeaseAssignView::sample())),
         ("lease_assign_none", assign(LeaseAssignView::empty_sample())),
         ("lease_import", lease_import::render(&LeaseImportView::sample(), &import).unwrap()),
+        ("lease_told", told(LeaseToldView::sample())),
+        ("lease_told_empty", told(LeaseToldView::empty_sample())),
         ("node_labels", node_labels::render(&labels, &of_node).unwrap()),
     ]
 }

@@ -64,8 +64,10 @@ impl ExclusionCause {
 }
 
 impl Exclusion {
-    /// Whether it is a notice that came too late: shown as disputed, and excludes nothing.
-    pub(super) fn is_late(&self, notice_lead_ms: Option<i64>) -> bool {
+    /// Whether it is a notice that came too late: shown as disputed, and excludes nothing. Without
+    /// a rule for how early it has to come, every notice is late.
+    #[must_use]
+    pub fn is_late(&self, notice_lead_ms: Option<i64>) -> bool {
         match self.cause {
             ExclusionCause::ProviderMaintenanceAnnounced { received_at, .. } => {
                 notice_lead_ms.is_none_or(|lead_ms| self.period.start.since(received_at) < lead_ms)

@@ -41,6 +41,22 @@ pub struct StateTime {
     pub excluded_ms: i64,
 }
 
+impl StateTime {
+    /// What of contracted stretches lies in those that were down, and in those that are excluded.
+    /// What is both is excluded.
+    #[must_use]
+    pub fn within(contracted: &[Period], down: &[Period], excluded: &[Period]) -> Self {
+        let contracted = union(contracted.iter().copied());
+        let inside = |stretches: &[Period]| -> i64 {
+            let stretches = union(stretches.iter().copied());
+            stretches.iter().map(|stretch| ms_within(&contracted, *stretch)).sum()
+        };
+        let both: Vec<Period> = down.iter().chain(excluded).copied().collect();
+        let excluded_ms = inside(excluded);
+        Self { down_ms: inside(&both) - excluded_ms, excluded_ms }
+    }
+}
+
 /// What was measured of one GPU in the hour.
 #[derive(Debug, Clone, Copy)]
 pub struct MeasuredGpu<'a> {

@@ -7,6 +7,7 @@
 //! Not here: any format (the reader brings one), and whether terms make sense
 //! ([`LeaseTerms::faults`]).
 
+mod told;
 mod value;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use super::billing::{Billing, BillingUnit, Fee, FeeCycle, Price, PriceUnit};
 use super::contract::SessionSource;
 use super::terms::{Label, LeaseKind, LeaseTerms, Minima, ProfileRef, Share, ShareKind};
 
+pub use told::{NoticeEntry, ProviderFactEntry, ProviderRecordEntry, TenantStopEntry, TicketEntry};
 pub use value::{parse_ratio_ppm, parse_time, ratio_text};
 
 /// The version of the schema that this program reads and writes.
@@ -43,6 +45,24 @@ pub struct SessionEntry {
     #[serde(default = "by_hand")]
     pub source: SessionSource,
     /// It was wrong, and counts no longer.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub withdrawn: bool,
+}
+
+/// The weekly rule by which a lease runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleEntry {
+    /// The lease's public name.
+    #[serde(with = "value::text")]
+    pub lease: Slug,
+    /// The rule, as [`super::Schedule`] reads it; in the lease's zone.
+    #[serde(default)]
+    pub rule: String,
+    /// From when it holds; absent: the lease's start for the first rule, now for another one.
+    #[serde(default, with = "value::maybe_at", skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Timestamp>,
+    /// The lease has no rule from then on.
     #[serde(default, skip_serializing_if = "is_false")]
     pub withdrawn: bool,
 }

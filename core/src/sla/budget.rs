@@ -10,7 +10,7 @@ use crate::time::{HOUR_MS, Period, Timestamp};
 
 use super::Target;
 use super::unit::UnitStretch;
-use super::verdict::{UnitSums, Verdict};
+use super::verdict::UnitSums;
 
 /// What may still be down in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,15 +102,16 @@ pub const BURN_PAIRS: [BurnPair; 3] = [
 /// The least share of a short window that must be known.
 const COVERAGE_MIN: Ppm = Ppm(500_000);
 
+/// How long after the last judged instant a burn still speaks of now: an hour is judged ten minutes
+/// after its end, so what is known is up to 70 minutes old. Behind that, the states are silent.
+const FRESH_MS: i64 = 3 * HOUR_MS;
+
 impl Budget {
-    /// The budget of a window of `whole_ms` in all, and what a verdict so far took of it.
+    /// The budget of a window of `whole_ms` in all, and what a verdict so far took of it: downtime
+    /// that is proven, and downtime if all that is unknown had been down.
     #[must_use]
-    pub fn of(target: Target, whole_ms: i64, so_far: &Verdict) -> Self {
-        Self {
-            allowed_ms: target.allowed_ms(whole_ms),
-            spent_ms: so_far.downtime.proven_ms,
-            possibly_spent_ms: so_far.downtime.possible_ms,
-        }
+    pub fn of(target: Target, whole_ms: i64, (spent_ms, possibly_spent_ms): (i64, i64)) -> Self {
+        Self { allowed_ms: target.allowed_ms(whole_ms), spent_ms, possibly_spent_ms }
     }
 
     /// What is left by what is proven, in ms; negative when it is overdrawn.
@@ -118,6 +119,22 @@ impl Budget {
     pub fn left_ms(self) -> i64 {
         self.allowed_ms - self.spent_ms
     }
+}
+
+/// What a pair says at `now` of a timeline that was judged up to `judged_until`: as of then, and
+/// *no data* when nothing was judged for hours.
+#[must_use]
+pub fn burn_as_of(
+    pair: BurnPair,
+    timeline: &[UnitStretch],
+    (target, window_ms): (Target, i64),
+    (judged_until, now): (Timestamp, Timestamp),
+) -> Burn {
+    let burn = burn(pair, timeline, target, window_ms, judged_until.min(now));
+    if now.since(judged_until) <= FRESH_MS {
+        return burn;
+    }
+    Burn { long: None, short: None, short_coverage: None, state: BurnState::NoData, ..burn }
 }
 
 /// How fast the budget of a window of `window_ms` burns at `now`, by one pair.
@@ -236,6 +253,18 @@ mod tests {
         let stopped = [(5, Counted::Excluded), (55, Counted::Down)];
         let burn = burn_at(0, "99", 30, &stopped);
         assert_eq!((burn.state, burn.short), (BurnState::NotContracted, None));
+    }
+
+    #[test]
+    fn what_was_judged_long_ago_says_nothing_of_now() {
+        let target = Target::parse("99").unwrap();
+        let down = timeline(&[(60 * 24, Counted::Down)]);
+        let at = |hours: i64| {
+            let now = NOW.plus_ms(hours * HOUR_MS);
+            burn_as_of(BURN_PAIRS[0], &down, (target, 30 * DAY_MS), (NOW, now))
+        };
+        assert_eq!((at(0).state, at(3).state), (BurnState::Fast, BurnState::Fast));
+        assert_eq!((at(4).state, at(4).long, at(4).short), (BurnState::NoData, None, None));
     }
 
     #[test]

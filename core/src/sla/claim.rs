@@ -93,6 +93,8 @@ pub enum ClaimState {
         /// Its reason, as it was given.
         reason: String,
     },
+    /// The tenant gave it up.
+    Withdrawn,
 }
 
 /// What happens to a claim.
@@ -106,6 +108,8 @@ pub enum ClaimStep {
     Accept(Money),
     /// The provider refuses, with its reason.
     Refuse(String),
+    /// The tenant gives it up before it was answered.
+    Withdraw,
 }
 
 /// Why a step cannot be taken.
@@ -158,7 +162,7 @@ impl DeadlineRule {
                     DeadlineStart::PeriodEnd => facts.window.end,
                     DeadlineStart::Notice => facts.notified_at.unwrap_or(facts.incident_end),
                 };
-                days_later(facts.billing.zone, start, days)
+                days_from(facts.billing.zone, start, i64::from(days))
             }
             // Cycles begin on one day of the month, so months after the end of one are cycles too.
             Self::BillingCycles { cycles: count }
@@ -172,29 +176,25 @@ impl DeadlineRule {
     }
 }
 
-/// The same local clock time so many days later.
-fn days_later(zone: Zone, at: Timestamp, days: u32) -> Option<Timestamp> {
+/// The same local clock time so many days later, or earlier.
+fn days_from(zone: Zone, at: Timestamp, days: i64) -> Option<Timestamp> {
     let local_ms = at.plus_ms(i64::from(zone.local(at)?.offset_s) * 1_000).0;
-    zone.instant_of_local_ms(local_ms.checked_add(i64::from(days) * DAY_MS)?)
+    zone.instant_of_local_ms(local_ms.checked_add(days.checked_mul(DAY_MS)?)?)
 }
 
 impl Urgency {
-    /// How near `deadline` is at `now`.
+    /// How near `deadline` is at `now`. A day ends at the same local clock time of `zone`, as the
+    /// days of the deadline do.
     #[must_use]
-    pub fn of(deadline: Timestamp, now: Timestamp) -> Self {
-        let left_ms = deadline.since(now);
-        match () {
-            () if left_ms < 0 => Self::Missed,
-            () if left_ms <= DAY_MS => Self::Day,
-            () if left_ms <= 3 * DAY_MS => Self::Days,
-            () if left_ms <= 7 * DAY_MS => Self::Week,
-            () => Self::Later,
-        }
+    pub fn of(zone: Zone, deadline: Timestamp, now: Timestamp) -> Self {
+        let near = [Self::Missed, Self::Day, Self::Days, Self::Week];
+        let is_near = |one: &Self| one.since(zone, deadline).is_some_and(|since| since <= now);
+        near.into_iter().find(is_near).unwrap_or(Self::Later)
     }
 
-    /// When a deadline becomes this near; `None` for [`Self::Later`].
+    /// When a deadline becomes this near; `None` for [`Self::Later`], or where calendars end.
     #[must_use]
-    pub fn since(self, deadline: Timestamp) -> Option<Timestamp> {
+    pub fn since(self, zone: Zone, deadline: Timestamp) -> Option<Timestamp> {
         let days = match self {
             Self::Later => return None,
             Self::Week => 7,
@@ -202,7 +202,7 @@ impl Urgency {
             Self::Day => 1,
             Self::Missed => return Some(deadline.plus_ms(1)),
         };
-        Some(deadline.plus_ms(-days * DAY_MS))
+        days_from(zone, deadline, -days)
     }
 }
 
@@ -249,6 +249,9 @@ impl Claim {
                 next.answered_at = Some(at);
                 ClaimState::Refused { reason }
             }
+            (ClaimState::Draft | ClaimState::Notified | ClaimState::Filed, ClaimStep::Withdraw) => {
+                ClaimState::Withdrawn
+            }
             (state, step) => {
                 return Err(ClaimError::Order { state: state.name(), step: step.name() });
             }
@@ -258,7 +261,19 @@ impl Claim {
 }
 
 impl ClaimState {
-    /// `draft`, `notified`, `filed`, `accepted` or `refused`.
+    /// Whether its intervals are taken: another claim for one of them would ask twice.
+    #[must_use]
+    pub fn holds(&self) -> bool {
+        !matches!(self, Self::Refused { .. } | Self::Withdrawn)
+    }
+
+    /// Whether its deadline still runs: it is neither filed nor given up.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        matches!(self, Self::Draft | Self::Notified)
+    }
+
+    /// `draft`, `notified`, `filed`, `accepted`, `refused` or `withdrawn`.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -267,6 +282,7 @@ impl ClaimState {
             Self::Filed => "filed",
             Self::Accepted { .. } => "accepted",
             Self::Refused { .. } => "refused",
+            Self::Withdrawn => "withdrawn",
         }
     }
 }
@@ -278,6 +294,7 @@ impl ClaimStep {
             Self::File => "filed",
             Self::Accept(_) => "accepted",
             Self::Refuse(_) => "refused",
+            Self::Withdraw => "withdrawn",
         }
     }
 }
@@ -337,12 +354,18 @@ mod tests {
     fn urgency_changes_seven_three_and_one_day_ahead() {
         let deadline = at("2026-03-20T09:00:00Z");
         for urgency in [Urgency::Week, Urgency::Days, Urgency::Day, Urgency::Missed] {
-            let since = urgency.since(deadline).unwrap();
-            assert_eq!(Urgency::of(deadline, since), urgency);
-            assert!(Urgency::of(deadline, since.plus_ms(-1)) < urgency);
+            let since = urgency.since(Zone::UTC, deadline).unwrap();
+            assert_eq!(Urgency::of(Zone::UTC, deadline, since), urgency);
+            assert!(Urgency::of(Zone::UTC, deadline, since.plus_ms(-1)) < urgency);
         }
-        assert_eq!(Urgency::of(deadline, deadline), Urgency::Day);
-        assert_eq!(Urgency::Later.since(deadline), None);
+        assert_eq!(Urgency::of(Zone::UTC, deadline, deadline), Urgency::Day);
+        assert_eq!(Urgency::Later.since(Zone::UTC, deadline), None);
+        // The clock of Los Angeles went forward on 8 March 2026: three days before noon of the 10th
+        // are 71 hours, one day before it 24.
+        let zone = Zone::parse("America/Los_Angeles").unwrap();
+        let noon = at("2026-03-10T19:00:00Z");
+        assert_eq!(Urgency::Days.since(zone, noon), Some(at("2026-03-07T20:00:00Z")));
+        assert_eq!(Urgency::Day.since(zone, noon), Some(at("2026-03-09T19:00:00Z")));
     }
 
     #[test]
@@ -367,7 +390,14 @@ mod tests {
             step(&filed, ClaimStep::Accept(amount("60 CNY")), 30),
             Err(ClaimError::Currency)
         );
+        let withdrawn = step(&filed, ClaimStep::Withdraw, 30).unwrap();
+        assert!(!withdrawn.state.holds() && !refused.state.holds());
+        assert!(draft.state.holds() && filed.state.holds() && paid.state.holds());
+        assert!(draft.state.is_due() && notified.state.is_due() && !filed.state.is_due());
+
         for (claim, wrong) in [
+            (&withdrawn, ClaimStep::File),
+            (&paid, ClaimStep::Withdraw),
             (&draft, ClaimStep::Accept(amount("1 USD"))),
             (&notified, ClaimStep::Notify),
             (&filed, ClaimStep::Notify),

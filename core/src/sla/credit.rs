@@ -38,8 +38,24 @@ pub struct Credit {
     pub credited_ms: Option<i64>,
     /// The tier that availability fell into, where there are tiers.
     pub tier: Option<Tier>,
+    /// The amounts that it was computed from, those of its cap too.
+    pub from: Vec<(CreditOf, Money)>,
     /// What changed the amount after the formula, in order.
     pub limits: Vec<Limit>,
+}
+
+named! {
+    /// What an amount that a credit is computed from is.
+    CreditOf {
+        /// What the affected unit cost in the window.
+        Unit = "unit-charge",
+        /// What the whole lease cost in the window.
+        Lease = "lease-charge",
+        /// What the whole lease cost in the window before.
+        PriorLease = "prior-lease-charge",
+        /// The unit's price of an hour.
+        Hour = "hourly-price",
+    }
 }
 
 named! {
@@ -89,29 +105,32 @@ pub fn credit(
     let mut credited_ms = None;
     let mut tier = None;
     let digits = rule.digits;
+    let mut from = Vec::new();
     let amount = match &rule.formula {
         CreditFormula::Tiers(tiers) => {
             let Some(reached) = tier_of(tiers, verdict) else { return Ok(None) };
             tier = Some(reached);
             let share = i128::from(reached.share.ppm());
-            charges.base(rule.base)?.times_to(share, 1_000_000, digits)?
+            charges.base(rule.base, &mut from)?.times_to(share, 1_000_000, digits)?
         }
         CreditFormula::ProRata => {
             let (down, whole) = (verdict.downtime.proven_ms, verdict.whole_ms.max(1));
-            charges.base(rule.base)?.times_to(i128::from(down), i128::from(whole), digits)?
+            let base = charges.base(rule.base, &mut from)?;
+            base.times_to(i128::from(down), i128::from(whole), digits)?
         }
         CreditFormula::Multiplier(multiplier) => {
             let milli_ms = multiplied(*multiplier, verdict);
             credited_ms = i64::try_from(milli_ms / 1_000).ok();
-            charges.hourly()?.times_to(milli_ms, HOUR_MILLI_MS, digits)?
+            charges.hourly(&mut from)?.times_to(milli_ms, HOUR_MILLI_MS, digits)?
         }
         CreditFormula::HoursFromLastStart { cap_hours } => {
             let ms = since_start_ms(verdict, charges.starts, *cap_hours)?;
             credited_ms = Some(ms);
-            charges.hourly()?.times_to(i128::from(ms), i128::from(HOUR_MS), digits)?
+            charges.hourly(&mut from)?.times_to(i128::from(ms), i128::from(HOUR_MS), digits)?
         }
     };
-    let mut credit = Credit { amount, form: rule.form, credited_ms, tier, limits: Vec::new() };
+    let limits = Vec::new();
+    let mut credit = Credit { amount, form: rule.form, credited_ms, tier, from, limits };
     limit(&mut credit, rule, charges)?;
     Ok(Some(credit))
 }
@@ -168,7 +187,7 @@ fn since_start_ms(
 fn limit(credit: &mut Credit, rule: &CreditRule, charges: &Charges<'_>) -> Result<(), CreditError> {
     let same = |limit: Money, amount: Money| limit.plus(Money::zero(amount.currency));
     if let Some(cap) = rule.cap {
-        let most = charges.base(rule.base)?;
+        let most = charges.base(rule.base, &mut credit.from)?;
         let most = most.times_to(i128::from(cap.ppm()), 1_000_000, rule.digits)?;
         if credit.amount.nanos > same(most, credit.amount)?.nanos {
             credit.amount = most;
@@ -192,20 +211,39 @@ fn limit(credit: &mut Credit, rule: &CreditRule, charges: &Charges<'_>) -> Resul
 }
 
 impl Charges<'_> {
-    fn base(&self, base: CreditBase) -> Result<Money, CreditError> {
-        let (known, name) = match base {
-            CreditBase::UnitCharge => (self.unit, "charge of the unit"),
-            CreditBase::LeaseCharge => (self.lease, "charge of the lease"),
+    fn base(
+        &self,
+        base: CreditBase,
+        from: &mut Vec<(CreditOf, Money)>,
+    ) -> Result<Money, CreditError> {
+        let (known, of, name) = match base {
+            CreditBase::UnitCharge => (self.unit, CreditOf::Unit, "charge of the unit"),
+            CreditBase::LeaseCharge => (self.lease, CreditOf::Lease, "charge of the lease"),
             CreditBase::PriorLeaseCharge => {
-                (self.prior_lease, "charge of the lease in the window before")
+                let name = "charge of the lease in the window before";
+                (self.prior_lease, CreditOf::PriorLease, name)
             }
         };
-        known.ok_or(CreditError::Missing(name))
+        noted(known, of, name, from)
     }
 
-    fn hourly(&self) -> Result<Money, CreditError> {
-        self.hourly.ok_or(CreditError::Missing("price of an hour"))
+    fn hourly(&self, from: &mut Vec<(CreditOf, Money)>) -> Result<Money, CreditError> {
+        noted(self.hourly, CreditOf::Hour, "price of an hour", from)
     }
+}
+
+/// An amount that is known, once in the list of those that were used.
+fn noted(
+    known: Option<Money>,
+    of: CreditOf,
+    name: &'static str,
+    from: &mut Vec<(CreditOf, Money)>,
+) -> Result<Money, CreditError> {
+    let amount = known.ok_or(CreditError::Missing(name))?;
+    if !from.contains(&(of, amount)) {
+        from.push((of, amount));
+    }
+    Ok(amount)
 }
 
 #[cfg(test)]

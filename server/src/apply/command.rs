@@ -56,6 +56,10 @@ pub enum LeasesCommand {
     Import(Box<ImportTable>),
     /// Imports a CSV table of billing sessions, one a row.
     ImportSessions(Box<ImportTable>),
+    /// Imports a CSV table of the tenant's own stops, one a row.
+    ImportStops(Box<ImportTable>),
+    /// Imports a CSV table of outages as the provider's own records state them, one a row.
+    ImportRecords(Box<ImportTable>),
 }
 
 /// A table that is to be imported.
@@ -139,7 +143,7 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Document>> {
     }
 }
 
-fn bytes_of(file: &PathBuf) -> anyhow::Result<(String, Vec<u8>)> {
+pub(super) fn bytes_of(file: &PathBuf) -> anyhow::Result<(String, Vec<u8>)> {
     let name = file.display().to_string();
     if name == "-" {
         let mut bytes = Vec::new();
@@ -156,9 +160,10 @@ fn lines(all: &[impl ToString]) -> String {
 
 /// Changes line by line, and how many things stay as they are.
 fn report(changes: &[Change], dry_run: bool) -> String {
-    let changed: Vec<_> = changes.iter().filter(|change| change.verb != Verb::Keep).collect();
-    let mut out: String = changed.iter().map(|change| format!("{change}\n")).collect();
-    let kept = changes.len() - changed.len();
+    let told: Vec<_> = changes.iter().filter(|change| change.verb != Verb::Keep).collect();
+    let changed: Vec<_> = told.iter().filter(|change| change.verb.is_change()).collect();
+    let mut out: String = told.iter().map(|change| format!("{change}\n")).collect();
+    let kept = changes.len() - told.len();
     let done = if dry_run { "would change" } else { "changed" };
     out.push_str(&format!("{done}: {}, unchanged: {kept}\n", changed.len()));
     out
@@ -194,6 +199,8 @@ pub async fn leases(command: LeasesCommand) -> anyhow::Result<()> {
         }
         LeasesCommand::Import(asked) => import(*asked, TableKind::Leases).await,
         LeasesCommand::ImportSessions(asked) => import(*asked, TableKind::Sessions).await,
+        LeasesCommand::ImportStops(asked) => import(*asked, TableKind::Stops).await,
+        LeasesCommand::ImportRecords(asked) => import(*asked, TableKind::Records).await,
     }
 }
 
@@ -242,7 +249,7 @@ async fn import(asked: ImportTable, kind: TableKind) -> anyhow::Result<()> {
     .await
 }
 
-async fn tenant_key(db: &Db, slug: &Slug) -> anyhow::Result<TenantKey> {
+pub(super) async fn tenant_key(db: &Db, slug: &Slug) -> anyhow::Result<TenantKey> {
     let mut tx = db.begin(Scope::Operator).await?;
     let found = tenant::by_slug(&mut tx, slug).await?;
     tx.commit().await?;
@@ -252,7 +259,7 @@ async fn tenant_key(db: &Db, slug: &Slug) -> anyhow::Result<TenantKey> {
     Ok(row.key)
 }
 
-async fn on_database<T>(
+pub(super) async fn on_database<T>(
     options: &ServeOptions,
     work: impl AsyncFnOnce(Db) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {

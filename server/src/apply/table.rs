@@ -1,4 +1,5 @@
-//! CSV tables of leases and of billing sessions, as people and providers keep them.
+//! CSV tables of leases, billing sessions, own stops and provider's records, as people and providers
+//! keep them.
 //!
 //! Columns are known by their names, in English or Chinese, or by what somebody says they hold. A
 //! row that cannot be taken is named by its line, field and reason. A lease that is there already is
@@ -6,13 +7,14 @@
 
 mod column;
 
-use encoding_rs::{Encoding, GB18030, UTF_8};
 use leasewatch_core::id::{Slug, clean_text};
-use leasewatch_core::lease::written::SessionEntry;
+use leasewatch_core::lease::written::{ProviderRecordEntry, SessionEntry, TenantStopEntry};
 use leasewatch_core::lease::{LeaseTerms, SessionSource};
+use leasewatch_core::time::Zone;
 
 use super::entered::{self, Entered};
-use super::{Change, Fault, Run, Verb, Wrong, lease, session};
+use super::spreadsheet::{decode, delimiter};
+use super::{Change, Fault, Run, Verb, Wrong, lease, session, told};
 use crate::store::audit::Who;
 use crate::store::lease::{self as leases, Written};
 use crate::store::{Db, Scope, StoreError, TenantKey};
@@ -33,6 +35,8 @@ pub struct TableRow {
 enum Entry {
     Lease(Box<LeaseTerms>),
     Session(SessionEntry),
+    Stop(TenantStopEntry),
+    Record(Box<ProviderRecordEntry>),
 }
 
 /// A row that was not taken.
@@ -123,12 +127,8 @@ pub enum NoTable {
 /// [`NoTable`].
 pub fn read(bytes: &[u8], mapping: &Mapping) -> Result<Vec<TableRow>, NoTable> {
     let text = decode(bytes)?;
-    let first = text.lines().next().unwrap_or_default();
-    let marks = [b',', b';', b'\t'];
-    let count = |mark: &u8| first.bytes().filter(|byte| byte == mark).count();
-    let delimiter = marks.into_iter().rev().max_by_key(count).unwrap_or(b',');
     let mut reader = csv::ReaderBuilder::new()
-        .delimiter(delimiter)
+        .delimiter(delimiter(&text))
         .trim(csv::Trim::All)
         .from_reader(text.as_bytes());
     let line_of = |error: &csv::Error| error.position().map_or(1, csv::Position::line);
@@ -151,53 +151,47 @@ pub fn read(bytes: &[u8], mapping: &Mapping) -> Result<Vec<TableRow>, NoTable> {
     if rows.is_empty() { Err(NoTable::Empty) } else { Ok(rows) }
 }
 
-/// UTF-8 and UTF-16 by their marks, UTF-8 where it is, else what spreadsheet programs write in
-/// Chinese.
-fn decode(bytes: &[u8]) -> Result<String, NoTable> {
-    let (encoding, skipped) = Encoding::for_bom(bytes).unwrap_or((UTF_8, 0));
-    let text = bytes.get(skipped..).unwrap_or_default();
-    let decoded = encoding.decode_without_bom_handling_and_without_replacement(text);
-    let decoded = decoded.or_else(|| {
-        (skipped == 0).then(|| GB18030.decode_without_bom_handling_and_without_replacement(text))?
-    });
-    decoded.map(std::borrow::Cow::into_owned).ok_or(NoTable::Encoding)
-}
-
 fn entry(cells: &Entered, mapping: &Mapping) -> Result<Entry, Vec<Wrong>> {
     match mapping.kind {
         TableKind::Leases => {
             entered::terms(cells, mapping.zone).map(|terms| Entry::Lease(Box::new(terms)))
         }
-        TableKind::Sessions => {
-            let mut wrong = Vec::new();
-            let lease = Slug::new(cells.get("lease"));
-            if lease.is_err() {
-                wrong.push(Wrong::new("lease", "must be the name of a lease"));
-            }
-            let mut time = |field: &str, needed: bool| {
-                let text = cells.get(field);
-                let at = entered::moment(text, mapping.zone);
-                if at.is_none() && (needed || !text.is_empty()) {
-                    wrong.push(Wrong::new(field, "must be a time such as 2026-08-01 08:00"));
-                }
-                at
-            };
-            let (starts_at, ends_at) = (time("starts_at", true), time("ends_at", false));
-            match (lease, starts_at) {
-                (Ok(lease), Some(starts_at)) if wrong.is_empty() => {
-                    let source = SessionSource::Csv;
-                    let withdrawn = false;
-                    Ok(Entry::Session(SessionEntry {
-                        lease,
-                        starts_at,
-                        ends_at,
-                        source,
-                        withdrawn,
-                    }))
-                }
-                _ => Err(wrong),
-            }
+        TableKind::Sessions => session_entry(cells, mapping.zone).map(Entry::Session),
+        TableKind::Stops => {
+            let entry = told::typed::stop(&of_lease(cells)?, cells, mapping.zone)?;
+            Ok(Entry::Stop(entry))
         }
+        TableKind::Records => {
+            let entry = told::typed::record(&of_lease(cells)?, cells, mapping.zone)?;
+            Ok(Entry::Record(Box::new(entry)))
+        }
+    }
+}
+
+/// The name of the lease that a row is about.
+fn of_lease(cells: &Entered) -> Result<Slug, Vec<Wrong>> {
+    let wrong = || vec![Wrong::new("lease", "must be the name of a lease")];
+    Slug::new(cells.get("lease")).map_err(|_| wrong())
+}
+
+fn session_entry(cells: &Entered, zone: Zone) -> Result<SessionEntry, Vec<Wrong>> {
+    let mut wrong = Vec::new();
+    let lease = of_lease(cells).map_err(|faults| wrong.extend(faults));
+    let mut time = |field: &str, needed: bool| {
+        let text = cells.get(field);
+        let at = entered::moment(text, zone);
+        if at.is_none() && (needed || !text.is_empty()) {
+            wrong.push(Wrong::new(field, "must be a time such as 2026-08-01 08:00"));
+        }
+        at
+    };
+    let (starts_at, ends_at) = (time("starts_at", true), time("ends_at", false));
+    match (lease, starts_at) {
+        (Ok(lease), Some(starts_at)) if wrong.is_empty() => {
+            let source = SessionSource::Csv;
+            Ok(SessionEntry { lease, starts_at, ends_at, source, withdrawn: false })
+        }
+        _ => Err(wrong),
     }
 }
 
@@ -257,6 +251,8 @@ pub async fn store(
 async fn apply(run: &mut Run<'_>, entry: &Entry) -> Result<(), Fault> {
     match entry {
         Entry::Session(entry) => session::apply(run, entry).await,
+        Entry::Stop(entry) => told::stop(run, entry).await,
+        Entry::Record(entry) => told::record(run, entry).await,
         Entry::Lease(terms) => match leases::by_name(run.tx, run.tenant, &terms.name).await? {
             None => lease::apply(run, terms).await,
             Some(row) if row.terms == **terms => {
@@ -273,8 +269,8 @@ async fn apply(run: &mut Run<'_>, entry: &Entry) -> Result<(), Fault> {
 
 #[cfg(test)]
 mod tests {
+    use encoding_rs::GB18030;
     use leasewatch_core::lease::PriceUnit;
-    use leasewatch_core::time::Zone;
 
     use super::*;
 
@@ -287,7 +283,7 @@ mod tests {
         let rows = read(text, &mapping(TableKind::Leases, columns))?;
         let of_row = |row: TableRow| match row.read {
             Ok(Entry::Lease(terms)) => Ok(*terms),
-            Ok(Entry::Session(_)) => Err("a session".to_owned()),
+            Ok(_) => Err("no lease".to_owned()),
             Err(wrong) => Err(format!("{}: {}", row.line, RefusedRow { line: 0, wrong }.said())),
         };
         Ok(rows.into_iter().map(of_row).collect())
@@ -345,5 +341,26 @@ mod tests {
             wrong.iter().map(|w| w.field.as_str()).collect::<Vec<_>>(),
             ["starts_at", "ends_at"]
         );
+    }
+
+    #[test]
+    fn stops_and_records_name_each_field_that_is_wrong() {
+        let text = "租用单,开始时间,结束时间,类型,原因\n\
+            train-1,2026-08-01 09:00,2026-08-01 18:00,维护,升级驱动\ntrain-1,,x,,\n";
+        let rows = read(text.as_bytes(), &mapping(TableKind::Stops, &[])).unwrap();
+        let Ok(Entry::Stop(stop)) = &rows[0].read else { panic!("{:?}", rows[0]) };
+        assert_eq!((stop.kind.as_str(), stop.reason.as_deref()), ("maintenance", Some("升级驱动")));
+        assert_eq!(stop.starts_at.to_string(), "2026-08-01T01:00:00.000Z");
+        let fields = |row: &TableRow| -> Vec<String> {
+            row.read.clone().unwrap_err().into_iter().map(|wrong| wrong.field).collect()
+        };
+        assert_eq!(fields(&rows[1]), ["starts_at", "ends_at"]);
+        let text = "lease,start,end,cause,source,text\n\
+            a,2026-08-01,2026-08-02,connectivity,status page,rack offline\n\
+            a,2026-08-01,2026-08-02,bad luck,,x\nA b,2026-08-01,2026-08-02,disk,x,x\n";
+        let rows = read(text.as_bytes(), &mapping(TableKind::Records, &[])).unwrap();
+        assert!(matches!(&rows[0].read, Ok(Entry::Record(of)) if of.source == "status page"));
+        assert_eq!(fields(&rows[1]), ["cause", "source"]);
+        assert_eq!(fields(&rows[2]), ["lease"]);
     }
 }

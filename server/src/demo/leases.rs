@@ -10,7 +10,8 @@ use anyhow::bail;
 use leasewatch_core::id::Slug;
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Timestamp};
 
-use crate::apply::{Document, Run, Verb};
+use super::papers;
+use crate::apply::{Document, Run};
 use crate::clock::Clock;
 use crate::config::ServeOptions;
 use crate::store::lease::Written;
@@ -31,7 +32,12 @@ struct Story {
     terms: &'static str,
     /// Stopped each night.
     sleeps: bool,
+    /// Judged by the demo's own contract.
+    has_contract: bool,
 }
+
+/// The lease that there is a bill of.
+const BILLED: &str = "a-h100-train";
 
 const STORIES: [Story; 5] = [
     Story {
@@ -39,6 +45,7 @@ const STORIES: [Story; 5] = [
         name: "a-h100-train",
         slots: 8,
         sleeps: false,
+        has_contract: false,
         terms: "product = '8x H100 SXM5 80GB'\ngpu_model = 'H100'\ngpu_count = 8\nregion = 'north-1'\n\
             currency = 'USD'\nstarts_at = '{start}'\nends_at = '{end}'\nlabels = { team = 'training' }\n\
             minima = { power_limit_mw = 700000, memory_mib = 81000, pcie_generation = 5, pcie_width = 16 }\n\
@@ -49,6 +56,7 @@ const STORIES: [Story; 5] = [
         name: "a-a100-month",
         slots: 8,
         sleeps: false,
+        has_contract: true,
         terms: "product = '8x A100 80GB, monthly'\ngpu_model = 'A100'\ngpu_count = 8\n\
             currency = 'USD'\ntax = '0.08'\nstarts_at = '{start}'\nends_at = '{end}'\nlabels = { team = 'research' }\n\
             prices = [{ amount = '9200', unit = 'month' }]\nfees = [{ name = 'disk', amount = '120', cycle = 'month' }]\n",
@@ -58,6 +66,7 @@ const STORIES: [Story; 5] = [
         name: "b-rtx4090-days",
         slots: 8,
         sleeps: true,
+        has_contract: false,
         terms: "product = 'RTX 4090 x8, pay as you go'\ngpu_model = 'RTX 4090'\ngpu_count = 8\nkind = 'on_demand'\n\
             currency = 'CNY'\nzone = 'Asia/Shanghai'\nbilling_unit = 'started_hour'\nstop_ends_billing = true\n\
             starts_at = '{start}'\nauto_release_at = '{end}'\nlabels = { team = 'rendering' }\n\
@@ -69,6 +78,7 @@ const STORIES: [Story; 5] = [
         name: "b-l40s-inference",
         slots: 4,
         sleeps: false,
+        has_contract: false,
         terms: "product = '5x L40S'\ngpu_model = 'L40S'\ngpu_count = 5\ncurrency = 'USD'\n\
             starts_at = '{start}'\nends_at = '{end}'\nlabels = { team = 'inference' }\n\
             prices = [{ amount = '0.89', unit = 'gpu_hour' }]\n",
@@ -78,6 +88,7 @@ const STORIES: [Story; 5] = [
         name: "c-h20-year",
         slots: 8,
         sleeps: false,
+        has_contract: true,
         terms: "product = 'H20 96GB x8'\ngpu_model = 'H20'\ngpu_count = 8\ncurrency = 'CNY'\ntax = '0.06'\n\
             zone = 'Asia/Shanghai'\norder = 'C-2026-118'\nstarts_at = '{start}'\nends_at = '{end}'\nlabels = { team = 'training' }\n\
             minima = { power_limit_mw = 500000, memory_mib = 97000 }\nprices = [{ amount = '42000', unit = 'month' }]\n",
@@ -111,11 +122,16 @@ pub async fn apply_to(db: &Db, now: Timestamp) -> anyhow::Result<(usize, usize)>
         let tenant = node.key.tenant;
         let mut tx = db.begin(Scope::Tenant(tenant)).await?;
         let written = Written { at: now, by: None, reason: None };
+        papers::contract(&mut tx, tenant, written).await?;
         match Run::new(&mut tx, tenant, written).apply(&[document]).await? {
             Ok(changes) => {
+                if story.name == BILLED {
+                    let of = (&node.provider, story.name, first_day(node));
+                    papers::bill(&mut tx, tenant, of, written).await?;
+                }
                 tx.commit().await?;
                 leases += 1;
-                changed += changes.iter().filter(|change| change.verb != Verb::Keep).count();
+                changed += changes.iter().filter(|change| change.verb.is_change()).count();
             }
             Err(refused) => {
                 tx.rollback().await?;
@@ -134,14 +150,20 @@ fn story_of(node: &NodeRow) -> Option<&'static Story> {
     STORIES.iter().find(|story| is_demo && is_simulated && story.node == node.name)
 }
 
+/// The day in UTC on which a node joined.
+fn first_day(node: &NodeRow) -> Timestamp {
+    Timestamp(node.enrolled_at.0.div_euclid(DAY_MS) * DAY_MS)
+}
+
 fn text(node: &NodeRow, story: &Story, now: Timestamp) -> String {
     let Story { name, slots, sleeps, .. } = story;
-    let start = Timestamp(node.enrolled_at.0.div_euclid(DAY_MS) * DAY_MS);
+    let start = first_day(node);
+    let contract = if story.has_contract { papers::CONTRACT } else { "" };
     let (later, end) = (start.plus_ms(4 * DAY_MS), start.plus_ms(90 * DAY_MS));
     let terms = story.terms.replace("{start}", &start.to_string());
     let terms = terms.replace("{later}", &later.to_string()).replace("{end}", &end.to_string());
     let provider: &Slug = &node.provider;
-    let mut out = format!("[[lease]]\nname = '{name}'\nprovider = '{provider}'\n{terms}");
+    let mut out = format!("[[lease]]\nname = '{name}'\nprovider = '{provider}'\n{contract}{terms}");
     let slots: Vec<_> = (0..*slots).map(|slot| slot.to_string()).collect();
     let (id, slots) = (node.id, slots.join(", "));
     // Writing to a string cannot fail.

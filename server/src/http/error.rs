@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
+use leasewatch_report::pdf::PdfError;
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::error::{self as error_page, ErrorView, Problem};
 
@@ -54,6 +55,9 @@ pub(crate) enum Fault {
     /// The store.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A document could not be made.
+    #[error(transparent)]
+    Report(#[from] PdfError),
     /// A template.
     #[error(transparent)]
     Render(#[from] leasewatch_web::RenderError),
@@ -71,8 +75,10 @@ impl Fault {
             Self::Foreign => ErrorView::new(Problem::Foreign, None),
             Self::BadRequest(name) => ErrorView::new(Problem::BadRequest, Some(name.clone())),
             Self::Store(StoreError::Unavailable(_)) => ErrorView::new(Problem::Unavailable, None),
+            Self::Report(PdfError::NoFont(_)) => ErrorView::new(Problem::NoFont, None),
             Self::Disk(_)
             | Self::Store(_)
+            | Self::Report(_)
             | Self::Render(_)
             | Self::Password(_)
             | Self::Issue(_)
@@ -85,6 +91,7 @@ impl Fault {
             self,
             Self::Disk(_)
                 | Self::Store(_)
+                | Self::Report(_)
                 | Self::Render(_)
                 | Self::Password(_)
                 | Self::Issue(_)

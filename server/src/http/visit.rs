@@ -8,12 +8,16 @@ use axum::http::request::Parts;
 use leasewatch_core::time::Zone;
 use leasewatch_web::account::Account;
 use leasewatch_web::context::Context;
+use leasewatch_web::deadline::Deadlines;
 use leasewatch_web::i18n::Language;
 use leasewatch_web::path::{Address, QueryError, Route, UrlState};
 
-use super::Http;
 use super::asking::Asker;
 use super::error::Fault;
+use super::{Http, deadlines};
+
+/// Endings of what is no page, and has no head.
+const PROGRAMS: [&str; 5] = [".json", ".csv", ".sse", ".txt", ".zip"];
 
 /// One request's surroundings. A query that cannot be understood still has some, because the page
 /// that says so has a language too.
@@ -51,12 +55,19 @@ impl FromRequestParts<Http> for Visit {
         let chosen = state.language.or_else(|| asker.and_then(Asker::language));
         let language = chosen.unwrap_or_else(|| Language::negotiate(accepted, None));
         let route = Route::Other(parts.uri.path().to_owned());
+        let now = http.clock.now();
+        let for_programs = PROGRAMS.iter().any(|ending| parts.uri.path().ends_with(ending));
+        let deadlines = match asker {
+            Some(asker) if !for_programs => deadlines::head(http, asker, now).await,
+            _ => Deadlines::default(),
+        };
         let context = Context {
             language,
             zone: state.zone.unwrap_or(Zone::UTC),
-            now: http.clock.now(),
+            now,
             here: Address { route, state },
             account: asker.map_or(Account::Nobody, Asker::account),
+            deadlines,
             version: env!("CARGO_PKG_VERSION"),
         };
         Ok(Self { context, fault })

@@ -1,6 +1,6 @@
 //! Stage 6: judges what was delivered. From hour records, events, and what people told, the job
-//! writes the availability of each contracted slot and hour, the incidents that it shows, and the
-//! verdict of each window that is touched.
+//! writes the availability of each contracted slot and hour with the sums that costs are made of, the
+//! incidents that it shows, and the verdict of each window that is touched.
 //!
 //! The rules are `core::availability` and `core::sla`; nothing here knows when something is down.
 //! Silence is unknown, never down. A revision is written only where something changed, with what
@@ -11,17 +11,17 @@ mod downtime;
 mod facts;
 mod windows;
 
-use std::sync::LazyLock;
-
+use leasewatch_core::cost::NodeHour;
 use leasewatch_core::id::Slug;
 use leasewatch_core::lease::LeaseTerms;
-use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Profile, Profiles, shipped};
+use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Profile, Profiles};
 use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use super::{Jobs, pause};
 use crate::store::contracted::{self, ContractedLease};
+use crate::store::cost::{self, LeaseHour};
 use crate::store::judge_work::{self, JudgeReason, Work};
-use crate::store::{LeaseKey, Scope, StoreError, TenantKey, Tx, availability, profile};
+use crate::store::{LeaseKey, Scope, StoreError, availability, profile};
 
 const JOB: &str = "judge";
 /// After an hour's end, time for its records to be written before silence is judged. What comes
@@ -111,7 +111,7 @@ async fn judge(jobs: &Jobs, key: LeaseKey, works: &[Work]) -> Result<u64, StoreE
         tx.commit().await?;
         return Ok(0);
     };
-    let profiles = profiles_of(&mut tx, key.tenant).await?;
+    let profiles = profile::all(&mut tx, key.tenant).await?;
     tx.commit().await?;
     let case = Case { lease, profiles, now };
     // The hour that runs is judged when it is over.
@@ -159,14 +159,16 @@ async fn judge_hours(
     slots.sort_unstable();
     slots.dedup();
     let told = facts::Told::load(&mut tx, lease.key, period).await?;
-    let mut new = Vec::new();
+    let (mut new, mut spent) = (Vec::new(), Vec::new());
     for of_node in slots.chunk_by(|a, b| a.0 == b.0) {
         let node = facts::NodeFacts::load(&mut tx, of_node[0].0, (from, to)).await?;
         let Some(node) = node else { continue };
+        let mut sums = vec![NodeHour::default(); period.hours().count()];
         for (_, slot) in of_node {
-            for hour in period.hours() {
+            for (hour, sum) in period.hours().zip(&mut sums) {
                 let lead_ms = case.notice_lead_ms(hour.start());
                 let judged = node.judge(lease, &told, (*slot, hour), lead_ms);
+                node.add_spent(lease, &judged, sum);
                 let row = current.iter().find(|row| {
                     (row.judged.node, row.judged.slot, row.judged.hour)
                         == (judged.node, *slot, hour)
@@ -181,8 +183,11 @@ async fn judge_hours(
                 }
             }
         }
+        let of = |(hour, spent)| LeaseHour { node: of_node[0].0, hour, spent };
+        spent.extend(period.hours().zip(sums).map(of));
     }
     availability::put(&mut tx, &new).await?;
+    cost::put_hours(&mut tx, lease.key, (from, to), &spent).await?;
     tx.commit().await?;
     Ok(u64::try_from(new.len()).unwrap_or(u64::MAX))
 }
@@ -196,47 +201,21 @@ fn reason_of(works: &[Work], period: Period) -> JudgeReason {
     works.iter().filter(meets).map(|work| work.reason).min().unwrap_or(JudgeReason::Asked)
 }
 
-static SHIPPED: LazyLock<Vec<Profile>> = LazyLock::new(|| {
-    let parsed = shipped().iter().map(|(id, text)| (id, Profile::parse(text)));
-    parsed
-        .filter_map(|(id, profile)| {
-            profile
-                .inspect_err(|error| tracing::error!(id, %error, "a shipped profile is not read"))
-                .ok()
-        })
-        .collect()
-});
-
-/// The shipped profiles and the tenant's own contracts.
-async fn profiles_of(tx: &mut Tx, tenant: TenantKey) -> Result<Profiles, StoreError> {
-    let own = profile::of_tenant(tx, tenant).await?;
-    let mut profiles = Profiles::default();
-    for profile in SHIPPED.iter().cloned().chain(own.into_iter().map(|(profile, _)| profile)) {
-        if let Err(error) = profiles.add(profile) {
-            tracing::warn!(%error, "a profile does not count");
-        }
-    }
-    Ok(profiles)
-}
-
 impl Case {
     /// The contract's profile in the version that is in force at `at`; the one that the terms name
     /// where none is.
     fn contract(&self, at: Timestamp) -> Option<&Profile> {
-        let named = self.lease.terms.profile.as_ref()?;
-        let is_named =
-            |profile: &&Profile| profile.id == named.id && profile.version == named.version;
-        self.profiles.in_force(&named.id, at).or_else(|| self.profiles.iter().find(is_named))
+        self.profiles.contract(self.lease.terms.profile.as_ref()?, at)
     }
 
     /// Own objectives in the version that is in force at `at`.
     fn own(&self, at: Timestamp) -> Option<&Profile> {
-        let id = Slug::new(OWN_OBJECTIVE).ok()?;
-        self.profiles.in_force(&id, at)
+        self.profiles.own(at)
     }
 
     fn notice_lead_ms(&self, at: Timestamp) -> Option<i64> {
-        self.contract(at).or_else(|| self.own(at)).and_then(Profile::notice_lead_ms)
+        let named = self.lease.terms.profile.as_ref();
+        self.profiles.governing(named, at).and_then(Profile::notice_lead_ms)
     }
 
     fn terms(&self) -> &LeaseTerms {

@@ -7,7 +7,7 @@
 mod overlap;
 
 use leasewatch_core::id::{NodeId, SlotNo, Slug};
-use leasewatch_core::lease::Assignment;
+use leasewatch_core::lease::{Assignment, LeaseTerms};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::column::Column;
@@ -19,6 +19,26 @@ use super::{LeaseKey, NodeKey, StoreError, TenantKey, Tx};
 pub(super) use overlap::{hold, overlap_of};
 
 pub use overlap::Overlap;
+
+/// The most slots that are assigned at once where those are more than the lease has GPUs, and since
+/// when; `None` where they never are.
+#[must_use]
+pub fn surplus(terms: &LeaseTerms, rows: &[AssignmentRow]) -> Option<(usize, Timestamp)> {
+    let term = Period::new(terms.starts_at, terms.ends_at.unwrap_or(Timestamp::MAX));
+    let counting = rows.iter().filter(|row| row.withdrawn_at.is_none());
+    let periods: Vec<Period> = counting
+        .map(|row| row.period().intersect(term))
+        .filter(|period| !period.is_empty())
+        .collect();
+    let at_once = |at: Timestamp| periods.iter().filter(|period| period.contains(at)).count();
+    let mut starts: Vec<Timestamp> = periods.iter().map(|period| period.start).collect();
+    starts.sort_unstable();
+    starts.dedup();
+    let contracted = usize::try_from(terms.gpu_count).unwrap_or(usize::MAX);
+    let all = starts.into_iter().map(|at| (at_once(at), at));
+    all.filter(|(count, _)| *count > contracted)
+        .max_by_key(|(count, at)| (*count, std::cmp::Reverse(*at)))
+}
 
 /// The internal key of an assignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

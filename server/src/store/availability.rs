@@ -2,6 +2,7 @@
 //! new revision with its reason; no role can update or delete one.
 
 mod body;
+mod lost;
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,8 @@ use super::column::{Column, fitted, hour_column};
 use super::judge_work::JudgeReason;
 use super::slot::{slot_column, slot_no};
 use super::{LeaseKey, NodeKey, StoreError, Tx};
+
+pub use lost::{LostHour, lost};
 
 /// What is said of one slot and hour.
 #[derive(Debug, Clone, PartialEq, Eq)]

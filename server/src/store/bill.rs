@@ -1,6 +1,8 @@
 //! Bills with their lines. Scope of what writes: the tenant.
 
-use leasewatch_core::cost::bill::{BillLine, Quantity, QuantityUnit, ReadBill};
+use leasewatch_core::cost::bill::{
+    BillLine, BillRowFault, Quantity, QuantityUnit, ReadBill, RefusedLine,
+};
 use leasewatch_core::id::Slug;
 use leasewatch_core::money::{Currency, Money};
 use leasewatch_core::time::{Period, Timestamp};
@@ -66,8 +68,23 @@ pub struct BillRow {
     pub imported_at: Timestamp,
     /// By whom.
     pub imported_by: Option<String>,
+    /// How many lines it has.
+    pub lines: i64,
+    /// From its first to its last moment; `None` when it has no line.
+    pub period: Option<Period>,
     /// How many lines were refused.
     pub refused: i64,
+}
+
+/// A line that was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedBillLine {
+    /// Its line in the file, from 1.
+    pub line: i64,
+    /// Why.
+    pub fault: BillRowFault,
+    /// The column with the cell that is wrong.
+    pub column: Option<String>,
 }
 
 /// Stores a bill. Scope: the tenant.
@@ -90,7 +107,7 @@ pub async fn put(tx: &mut Tx, new: NewBill<'_>) -> Result<BillKey, StoreError> {
     let key = BillKey { tenant: new.tenant, bill: number };
     put_lines(tx, key, &new.bill.lines).await?;
     let lines = new.bill.refused.iter().map(|row| fitted::<_, i32>(row.line, "line"));
-    let reasons: Vec<String> = new.bill.refused.iter().map(|row| row.fault.to_string()).collect();
+    let reasons: Vec<String> = new.bill.refused.iter().map(reason).collect();
     sqlx::query!(
         "insert into bill_refused (tenant_id, bill_id, line, reason)
         select $1, $2, * from unnest($3::int[], $4::text[])",
@@ -102,6 +119,14 @@ pub async fn put(tx: &mut Tx, new: NewBill<'_>) -> Result<BillKey, StoreError> {
     .execute(tx.connection())
     .await?;
     Ok(key)
+}
+
+/// `date From`: the fault's name, and the column where one is meant.
+fn reason(refused: &RefusedLine) -> String {
+    match &refused.column {
+        Some(column) => format!("{} {column}", refused.fault.name()),
+        None => refused.fault.name().to_owned(),
+    }
 }
 
 async fn put_lines(tx: &mut Tx, key: BillKey, lines: &[BillLine]) -> Result<(), StoreError> {
@@ -143,22 +168,27 @@ async fn put_lines(tx: &mut Tx, key: BillKey, lines: &[BillLine]) -> Result<(), 
     Ok(())
 }
 
-/// Bills that count, latest first.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub async fn list(tx: &mut Tx) -> Result<Vec<BillRow>, StoreError> {
-    let rows = sqlx::query!(
-        r#"select b.tenant_id, b.bill_id, t.slug as tenant, p.slug as provider, b.file_name,
-            b.with_tax, b.imported_at, b.imported_by,
-            (select count(*) from bill_refused r
-                where r.tenant_id = b.tenant_id and r.bill_id = b.bill_id) as "refused!"
-        from bill b join tenant t using (tenant_id) join provider p using (provider_id)
-        where b.withdrawn_at is null order by b.bill_id desc"#
-    );
-    let rows = rows.fetch_all(tx.connection()).await?.into_iter();
-    rows.map(|row| {
-        Ok(BillRow {
+struct Row {
+    tenant_id: i32,
+    bill_id: i32,
+    tenant: String,
+    provider: String,
+    file_name: String,
+    with_tax: bool,
+    imported_at: i64,
+    imported_by: Option<String>,
+    lines: i64,
+    starts_at: Option<i64>,
+    ends_at: Option<i64>,
+    refused: i64,
+}
+
+impl TryFrom<Row> for BillRow {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
+        let period = row.starts_at.zip(row.ends_at);
+        Ok(Self {
             key: BillKey { tenant: TenantKey(row.tenant_id), bill: row.bill_id },
             tenant: Column("tenant", "slug").parsed(&row.tenant)?,
             provider: Column("provider", "slug").parsed(&row.provider)?,
@@ -166,10 +196,97 @@ pub async fn list(tx: &mut Tx) -> Result<Vec<BillRow>, StoreError> {
             with_tax: row.with_tax,
             imported_at: Timestamp(row.imported_at),
             imported_by: row.imported_by,
+            lines: row.lines,
+            period: period.map(|(start, end)| Period::new(Timestamp(start), Timestamp(end))),
             refused: row.refused,
         })
-    })
-    .collect()
+    }
+}
+
+/// Bills that count, latest first.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn list(tx: &mut Tx) -> Result<Vec<BillRow>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select b.tenant_id, b.bill_id, t.slug as tenant, p.slug as provider, b.file_name,
+            b.with_tax, b.imported_at, b.imported_by, l.lines as "lines!", l.starts_at, l.ends_at,
+            (select count(*) from bill_refused r
+                where r.tenant_id = b.tenant_id and r.bill_id = b.bill_id) as "refused!"
+        from bill b join tenant t using (tenant_id) join provider p using (provider_id)
+        cross join lateral (
+            select count(*) as lines, min(starts_at) as starts_at, max(ends_at) as ends_at
+            from bill_line l where l.tenant_id = b.tenant_id and l.bill_id = b.bill_id
+        ) as l
+        where b.withdrawn_at is null order by b.bill_id desc"#
+    );
+    rows.fetch_all(tx.connection()).await?.into_iter().map(TryInto::try_into).collect()
+}
+
+/// A bill that counts. Not this scope's and not there are the same answer.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn by_key(tx: &mut Tx, key: BillKey) -> Result<Option<BillRow>, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"select b.tenant_id, b.bill_id, t.slug as tenant, p.slug as provider, b.file_name,
+            b.with_tax, b.imported_at, b.imported_by, l.lines as "lines!", l.starts_at, l.ends_at,
+            (select count(*) from bill_refused r
+                where r.tenant_id = b.tenant_id and r.bill_id = b.bill_id) as "refused!"
+        from bill b join tenant t using (tenant_id) join provider p using (provider_id)
+        cross join lateral (
+            select count(*) as lines, min(starts_at) as starts_at, max(ends_at) as ends_at
+            from bill_line l where l.tenant_id = b.tenant_id and l.bill_id = b.bill_id
+        ) as l
+        where b.tenant_id = $1 and b.bill_id = $2 and b.withdrawn_at is null"#,
+        key.tenant.0,
+        key.bill
+    );
+    row.fetch_optional(tx.connection()).await?.map(TryInto::try_into).transpose()
+}
+
+/// Keeps how the columns of a provider's bills were read. Scope: the tenant.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn keep_mapping(
+    tx: &mut Tx,
+    (tenant, provider): (TenantKey, ProviderKey),
+    mapping: &str,
+    (at, by): (Timestamp, Option<&str>),
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "insert into bill_mapping (tenant_id, provider_id, mapping, written_at, written_by)
+        values ($1, $2, $3, $4, $5) on conflict (tenant_id, provider_id) do update set
+            mapping = excluded.mapping, written_at = excluded.written_at,
+            written_by = excluded.written_by",
+        tenant.0,
+        provider.0,
+        mapping,
+        at.0,
+        by
+    )
+    .execute(tx.connection())
+    .await?;
+    Ok(())
+}
+
+/// How the columns of a provider's bills were last read; `None` before the first.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn mapping(
+    tx: &mut Tx,
+    (tenant, provider): (TenantKey, ProviderKey),
+) -> Result<Option<String>, StoreError> {
+    let kept = sqlx::query_scalar!(
+        "select mapping from bill_mapping where tenant_id = $1 and provider_id = $2",
+        tenant.0,
+        provider.0
+    );
+    Ok(kept.fetch_optional(tx.connection()).await?)
 }
 
 /// A bill's lines, in the order of the file.
@@ -209,15 +326,24 @@ pub async fn lines(tx: &mut Tx, key: BillKey) -> Result<Vec<BillLine>, StoreErro
 /// Lines of a bill that were refused, with the reason.
 ///
 /// # Errors
-/// [`StoreError`] of the database.
-pub async fn refused(tx: &mut Tx, key: BillKey) -> Result<Vec<(i64, String)>, StoreError> {
+/// [`StoreError::Inconsistent`] for a reason that is not known.
+pub async fn refused(tx: &mut Tx, key: BillKey) -> Result<Vec<RefusedBillLine>, StoreError> {
     let rows = sqlx::query!(
         "select line, reason from bill_refused where tenant_id = $1 and bill_id = $2 order by line",
         key.tenant.0,
         key.bill
     );
     let rows = rows.fetch_all(tx.connection()).await?.into_iter();
-    Ok(rows.map(|row| (row.line.into(), row.reason)).collect())
+    rows.map(|row| {
+        let (name, column) = row.reason.split_once(' ').unzip();
+        let name = name.unwrap_or(&row.reason);
+        Ok(RefusedBillLine {
+            line: row.line.into(),
+            fault: Column("bill_refused", "reason").named(name, BillRowFault::from_name)?,
+            column: column.map(str::to_owned),
+        })
+    })
+    .collect()
 }
 
 /// Lets a bill count no longer; false when it did not. Scope: the tenant.

@@ -47,6 +47,17 @@ pub struct SessionRow {
     pub written_at: Timestamp,
     /// Name of the user then; `None`: the command line.
     pub written_by: Option<String>,
+    /// Where it comes from.
+    pub from: SessionFrom,
+}
+
+/// Where a session comes from, beside its source; nothing for one that was entered by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionFrom {
+    /// The provider's id of it.
+    pub external_id: Option<String>,
+    /// The rule that it follows from.
+    pub schedule: Option<i32>,
 }
 
 /// Time that would be billed twice.
@@ -71,6 +82,8 @@ struct Row {
     source: String,
     written_at: i64,
     written_by: Option<String>,
+    external_id: Option<String>,
+    schedule_id: Option<i32>,
 }
 
 impl TryFrom<Row> for SessionRow {
@@ -88,6 +101,7 @@ impl TryFrom<Row> for SessionRow {
             },
             written_at: Timestamp(row.written_at),
             written_by: row.written_by,
+            from: SessionFrom { external_id: row.external_id, schedule: row.schedule_id },
         })
     }
 }
@@ -104,7 +118,8 @@ pub async fn of_lease(tx: &mut Tx, lease: LeaseKey) -> Result<Vec<SessionRow>, S
     let (tenant, lease) = lease.columns();
     let rows = sqlx::query_as!(
         Row,
-        "select tenant_id, session_id, lease_id, starts_at, ends_at, source, written_at, written_by
+        "select tenant_id, session_id, lease_id, starts_at, ends_at, source, written_at, written_by,
+            external_id, schedule_id
         from billing_session where tenant_id = $1 and lease_id = $2 and withdrawn_at is null
         order by starts_at",
         tenant,
@@ -123,6 +138,19 @@ pub async fn put(
     new: &BillingSession,
     written: Written<'_>,
 ) -> Result<Result<BillingSessionKey, SessionOverlap>, StoreError> {
+    put_from(tx, lease, (new, &SessionFrom::default()), written).await
+}
+
+/// The same with where it comes from. Scope: the tenant, or worker.
+///
+/// # Errors
+/// As [`put`].
+pub async fn put_from(
+    tx: &mut Tx,
+    lease: LeaseKey,
+    (new, from): (&BillingSession, &SessionFrom),
+    written: Written<'_>,
+) -> Result<Result<BillingSessionKey, SessionOverlap>, StoreError> {
     hold(tx, lease.tenant).await?;
     let known = of_lease(tx, lease).await?;
     let wanted = period(new);
@@ -133,15 +161,17 @@ pub async fn put(
     let (tenant, lease_id) = lease.columns();
     let made = sqlx::query_scalar!(
         "insert into billing_session (tenant_id, lease_id, starts_at, ends_at, source, written_at,
-            written_by)
-        values ($1, $2, $3, $4, $5, $6, $7) returning session_id",
+            written_by, external_id, schedule_id)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9) returning session_id",
         tenant,
         lease_id,
         new.starts_at.0,
         new.ends_at.map(|at| at.0),
         new.source.name(),
         written.at.0,
-        written.by
+        written.by,
+        from.external_id,
+        from.schedule
     );
     let session = made.fetch_one(tx.connection()).await?;
     // The first session changes what is contracted beside it too.

@@ -1,14 +1,17 @@
 //! Hour records: written by one job, read by pages and exports.
 
 mod around;
+mod chosen;
 mod read;
 mod total;
 
+use leasewatch_core::cost::straggler::clock_under_load;
 use leasewatch_core::id::{GpuUuid, Hash, SlotNo};
 use leasewatch_core::metering::{HourProfile, HourRecord, HourState};
 use leasewatch_core::time::{Hour, Timestamp};
 
 pub use around::{MeteredSlot, NodeHour, around};
+pub use chosen::{load_clocks, profiles_at, records_at};
 pub use read::{HourCursor, HourRow, current, of_node, of_slot, page, profiles, revisions};
 pub use total::{HourTotal, NodeTotal, totals_by_hour, totals_by_node};
 
@@ -119,16 +122,23 @@ impl<'a> Keys<'a> {
 
 async fn put_profiles(tx: &mut Tx, keys: &Keys<'_>, new: &[NewHour<'_>]) -> Result<(), StoreError> {
     let bodies: Vec<Vec<u8>> = new.iter().map(|new| new.profile.pack()).collect();
+    let clocks = new.iter().map(|new| {
+        let clock = clock_under_load(&[new.profile]).filter(|clock| *clock > 0);
+        clock.map(|clock| fitted::<_, i32>(clock, "clock")).transpose()
+    });
     sqlx::query!(
-        "insert into hour_profile (tenant_id, node_id, slot_no, hour, gpu_uuid, body)
-        select * from unnest($1::int[], $2::int[], $3::smallint[], $4::int[], $5::text[], $6::bytea[])
-        on conflict (tenant_id, node_id, slot_no, hour, gpu_uuid) do update set body = excluded.body",
+        "insert into hour_profile (tenant_id, node_id, slot_no, hour, gpu_uuid, body, load_clock_mhz)
+        select * from unnest($1::int[], $2::int[], $3::smallint[], $4::int[], $5::text[], $6::bytea[],
+            $7::int[])
+        on conflict (tenant_id, node_id, slot_no, hour, gpu_uuid) do update set
+            body = excluded.body, load_clock_mhz = excluded.load_clock_mhz",
         &keys.tenants,
         &keys.nodes,
         &keys.slots,
         &keys.hours,
         &keys.gpus as &[&str],
-        &bodies
+        &bodies,
+        &clocks.collect::<Result<Vec<_>, _>>()? as &[Option<i32>]
     )
     .execute(tx.connection())
     .await?;

@@ -235,7 +235,10 @@ pub async fn list(tx: &mut Tx, limit: u32) -> Result<Vec<(LeaseKey, Vec<Work>)>,
 }
 
 /// Takes work that is done out of the queue; what was written again since it was listed stays.
-/// Scope: worker.
+///
+/// A row that somebody is writing right now is passed over and not waited for: it will have another
+/// version, so it stays anyway, and whoever writes several reasons of a lease in another order
+/// cannot wait for this transaction while it waits for theirs. Scope: worker.
 ///
 /// # Errors
 /// [`StoreError`] of the database.
@@ -243,8 +246,10 @@ pub async fn finish(tx: &mut Tx, done: &[Work]) -> Result<(), StoreError> {
     for work in done {
         let (tenant, lease) = work.lease.columns();
         sqlx::query!(
-            "delete from judge_work where tenant_id = $1 and lease_id = $2 and reason = $3
-                and xmin::text = $4",
+            "delete from judge_work where (tenant_id, lease_id, reason) in (
+                select tenant_id, lease_id, reason from judge_work
+                where tenant_id = $1 and lease_id = $2 and reason = $3 and xmin::text = $4
+                for update skip locked)",
             tenant,
             lease,
             work.reason.name(),
@@ -254,6 +259,21 @@ pub async fn finish(tx: &mut Tx, done: &[Work]) -> Result<(), StoreError> {
         .await?;
     }
     Ok(())
+}
+
+/// Hours `[from, to)` of a lease that wait.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn of_lease(tx: &mut Tx, key: LeaseKey) -> Result<Vec<(Hour, Hour)>, StoreError> {
+    let (tenant, lease) = key.columns();
+    let rows = sqlx::query!(
+        "select from_hour, to_hour from judge_work where tenant_id = $1 and lease_id = $2",
+        tenant,
+        lease
+    );
+    let rows = rows.fetch_all(tx.connection()).await?.into_iter();
+    Ok(rows.map(|row| (Hour(i64::from(row.from_hour)), Hour(i64::from(row.to_hour)))).collect())
 }
 
 /// How many rows wait.

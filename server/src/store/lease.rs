@@ -10,7 +10,7 @@ use leasewatch_core::time::{Period, Timestamp};
 use super::assignment::{self, Overlap};
 use super::column::{Column, fitted};
 use super::judge_work::{self, JudgeReason};
-use super::{StoreError, TenantKey, Tx, provider};
+use super::{StoreError, TenantKey, Tx, profile, provider};
 
 const TERMS: Column = Column("lease_terms", "terms");
 
@@ -73,6 +73,9 @@ pub enum NotWritten {
     /// A lease is of one provider for its life.
     #[error("provider: a lease stays with its provider; write down another lease")]
     OtherProvider,
+    /// There are no such clauses, or not in this version.
+    #[error("profile: there is no SLA profile {0}@{1}")]
+    NoProfile(Slug, u32),
     /// The new period would cover a slot twice.
     #[error("{0}")]
     Overlap(#[from] Overlap),
@@ -189,6 +192,9 @@ pub async fn create(
     terms: &LeaseTerms,
     written: Written<'_>,
 ) -> Result<Result<LeaseKey, NotWritten>, StoreError> {
+    if let Some(refused) = no_profile(tx, tenant, terms).await? {
+        return Ok(Err(refused));
+    }
     let provider = provider::ensure(tx, &terms.provider, terms.provider.as_str()).await?;
     let made = sqlx::query_scalar!(
         "insert into lease (tenant_id, name, provider_id, created_at) values ($1, $2, $3, $4)
@@ -222,6 +228,12 @@ pub async fn revise(
     if terms.provider != before.terms.provider {
         return Ok(Err(NotWritten::OtherProvider));
     }
+    // What was written before profiles were looked for stays as it is.
+    if terms.profile != before.terms.profile
+        && let Some(refused) = no_profile(tx, key.tenant, terms).await?
+    {
+        return Ok(Err(refused));
+    }
     if terms.name != before.terms.name {
         if by_name(tx, key.tenant, &terms.name).await?.is_some() {
             return Ok(Err(NotWritten::NameTaken));
@@ -245,6 +257,16 @@ pub async fn revise(
     let changed = Period::new(old.start.min(new.start), old.end.max(new.end));
     judge_work::add(tx, key, changed, (JudgeReason::Terms, written.at)).await?;
     Ok(Ok(revision))
+}
+
+async fn no_profile(
+    tx: &mut Tx,
+    tenant: TenantKey,
+    terms: &LeaseTerms,
+) -> Result<Option<NotWritten>, StoreError> {
+    let Some(named) = &terms.profile else { return Ok(None) };
+    let is_there = profile::exists(tx, tenant, named).await?;
+    Ok((!is_there).then(|| NotWritten::NoProfile(named.id.clone(), named.version)))
 }
 
 async fn insert(

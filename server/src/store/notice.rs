@@ -1,5 +1,6 @@
 //! What people tell about a lease that no agent can know: the provider's maintenance notices, its
 //! own records of outages, and the tenant's stops. A row that was wrong is withdrawn, never changed.
+//! What was written or withdrawn is given to [`judge_work`] in the same transaction.
 
 use leasewatch_core::availability::{
     DownCause, DownEvidence, EvidenceClass, EvidenceSource, Exclusion, ExclusionCause, Ground,
@@ -8,6 +9,7 @@ use leasewatch_core::id::{Hash, clean_text};
 use leasewatch_core::time::{Period, Timestamp};
 
 use super::column::Column;
+use super::judge_work::{self, JudgeReason};
 use super::lease::Written;
 use super::{LeaseKey, StoreError, Tx};
 
@@ -123,6 +125,7 @@ pub async fn insert(
     (period, received_at, body): (Period, Timestamp, &str),
     written: Written<'_>,
 ) -> Result<i32, StoreError> {
+    judge_work::add(tx, lease, period, (JudgeReason::Notice, written.at)).await?;
     let (tenant, lease) = lease.columns();
     let number = sqlx::query_scalar!(
         "insert into notice (tenant_id, lease_id, starts_at, ends_at, received_at, body, hash,
@@ -151,6 +154,7 @@ pub async fn insert_record(
     (period, cause, source, body): (Period, DownCause, &str, &str),
     written: Written<'_>,
 ) -> Result<i32, StoreError> {
+    judge_work::add(tx, lease, period, (JudgeReason::Evidence, written.at)).await?;
     let (tenant, lease) = lease.columns();
     let number = sqlx::query_scalar!(
         "insert into provider_record (tenant_id, lease_id, starts_at, ends_at, cause, source, body,
@@ -180,6 +184,7 @@ pub async fn insert_stop(
     (period, kind, reason): (Period, &StopKind, Option<&str>),
     written: Written<'_>,
 ) -> Result<i32, StoreError> {
+    judge_work::add(tx, lease, period, (JudgeReason::Notice, written.at)).await?;
     let (tenant, lease) = lease.columns();
     let (kind, clause) = kind.columns();
     let number = sqlx::query_scalar!(
@@ -318,7 +323,7 @@ pub enum Told {
     Stop,
 }
 
-/// Withdraws a row; returns the time that it spoke of, or `None` when there is no such row or it
+/// Withdraws a row, and has what it spoke of judged anew; returns the time that it spoke of, or `None` when there is no such row or it
 /// was withdrawn before. Scope: the tenant.
 ///
 /// # Errors
@@ -329,13 +334,13 @@ pub async fn withdraw(
     (told, number): (Told, i32),
     at: Timestamp,
 ) -> Result<Option<Period>, StoreError> {
-    let (tenant, lease) = lease.columns();
+    let (tenant, lease_id) = lease.columns();
     let found = match told {
         Told::Notice => sqlx::query!(
             "update notice set withdrawn_at = $4 where tenant_id = $1 and lease_id = $2
                 and notice_id = $3 and withdrawn_at is null returning starts_at, ends_at",
             tenant,
-            lease,
+            lease_id,
             number,
             at.0
         )
@@ -346,7 +351,7 @@ pub async fn withdraw(
             "update provider_record set withdrawn_at = $4 where tenant_id = $1 and lease_id = $2
                 and record_id = $3 and withdrawn_at is null returning starts_at, ends_at",
             tenant,
-            lease,
+            lease_id,
             number,
             at.0
         )
@@ -357,7 +362,7 @@ pub async fn withdraw(
             "update tenant_stop set withdrawn_at = $4 where tenant_id = $1 and lease_id = $2
                 and stop_id = $3 and withdrawn_at is null returning starts_at, ends_at",
             tenant,
-            lease,
+            lease_id,
             number,
             at.0
         )
@@ -365,5 +370,13 @@ pub async fn withdraw(
         .await?
         .map(|row| (row.starts_at, row.ends_at)),
     };
-    Ok(found.map(|(start, end)| Period::new(Timestamp(start), Timestamp(end))))
+    let told_of = found.map(|(start, end)| Period::new(Timestamp(start), Timestamp(end)));
+    if let Some(period) = told_of {
+        let reason = match told {
+            Told::Notice | Told::Stop => JudgeReason::Notice,
+            Told::Record => JudgeReason::Evidence,
+        };
+        judge_work::add(tx, lease, period, (reason, at)).await?;
+    }
+    Ok(told_of)
 }

@@ -76,6 +76,8 @@ pub struct PriceTableRow {
 pub struct OfferRow {
     /// The provider as the table names it, or its public name.
     pub provider: Option<String>,
+    /// The file of its table.
+    pub file_name: String,
     /// When its table was imported.
     pub imported_at: Timestamp,
     /// The GPU as the table names it.
@@ -216,30 +218,32 @@ pub async fn refused(
     Ok(rows.map(|row| (row.line.into(), row.reason)).collect())
 }
 
-/// Offers of tables that count, of a GPU by key or by name; cheapest per GPU is for the caller.
-///
-/// # Errors
-/// [`StoreError`] of the database.
-pub async fn offers(tx: &mut Tx, gpu: &str, limit: u32) -> Result<Vec<OfferRow>, StoreError> {
-    let rows = sqlx::query!(
-        r#"select coalesce(o.provider_name, p.slug) as provider, t.imported_at, t.currency,
-            o.gpu_name, o.gpu_key, o.gpu_count, o.instance, o.region, o.on_demand, o.spot
-        from price_offer o join price_table t using (price_table_id)
-        left join provider p using (provider_id)
-        where t.withdrawn_at is null and (o.gpu_key = $1 or o.gpu_name = $1)
-        order by t.price_table_id desc, o.line limit $2"#,
-        gpu,
-        i64::from(limit)
-    );
-    let rows = rows.fetch_all(tx.connection()).await?.into_iter();
-    rows.map(|row| {
+struct OfferColumns {
+    provider: Option<String>,
+    file_name: String,
+    imported_at: i64,
+    currency: String,
+    gpu_name: String,
+    gpu_key: Option<String>,
+    gpu_count: i32,
+    instance: Option<String>,
+    region: Option<String>,
+    on_demand: Option<String>,
+    spot: Option<String>,
+}
+
+impl TryFrom<OfferColumns> for OfferRow {
+    type Error = StoreError;
+
+    fn try_from(row: OfferColumns) -> Result<Self, StoreError> {
         let currency: Currency = Column("price_table", "currency").parsed(&row.currency)?;
         let money = |column, text: Option<String>| {
             let wrong = |error| Column("price_offer", column).wrong(error);
             text.map(|text| Money::parse(&text, currency)).transpose().map_err(wrong)
         };
-        Ok(OfferRow {
+        Ok(Self {
             provider: row.provider,
+            file_name: row.file_name,
             imported_at: Timestamp(row.imported_at),
             gpu_name: row.gpu_name,
             gpu_key: row.gpu_key,
@@ -249,8 +253,47 @@ pub async fn offers(tx: &mut Tx, gpu: &str, limit: u32) -> Result<Vec<OfferRow>,
             on_demand: money("on_demand", row.on_demand)?,
             spot: money("spot", row.spot)?,
         })
-    })
-    .collect()
+    }
+}
+
+/// Offers of tables that count, of a GPU by key or by name; cheapest per GPU is for the caller.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn offers(tx: &mut Tx, gpu: &str, limit: u32) -> Result<Vec<OfferRow>, StoreError> {
+    let rows = sqlx::query_as!(
+        OfferColumns,
+        r#"select coalesce(o.provider_name, p.slug) as provider, t.file_name, t.imported_at,
+            t.currency, o.gpu_name, o.gpu_key, o.gpu_count, o.instance, o.region, o.on_demand,
+            o.spot
+        from price_offer o join price_table t using (price_table_id)
+        left join provider p using (provider_id)
+        where t.withdrawn_at is null and (o.gpu_key = $1 or o.gpu_name = $1)
+        order by t.price_table_id desc, o.line limit $2"#,
+        gpu,
+        i64::from(limit)
+    );
+    rows.fetch_all(tx.connection()).await?.into_iter().map(TryInto::try_into).collect()
+}
+
+/// The same of every GPU whose name begins like a text, in whatever case.
+///
+/// # Errors
+/// [`StoreError`] of the database.
+pub async fn offers_like(tx: &mut Tx, gpu: &str, limit: u32) -> Result<Vec<OfferRow>, StoreError> {
+    let rows = sqlx::query_as!(
+        OfferColumns,
+        r#"select coalesce(o.provider_name, p.slug) as provider, t.file_name, t.imported_at,
+            t.currency, o.gpu_name, o.gpu_key, o.gpu_count, o.instance, o.region, o.on_demand,
+            o.spot
+        from price_offer o join price_table t using (price_table_id)
+        left join provider p using (provider_id)
+        where t.withdrawn_at is null and starts_with(lower(o.gpu_name), lower($1))
+        order by t.price_table_id desc, o.line limit $2"#,
+        gpu,
+        i64::from(limit)
+    );
+    rows.fetch_all(tx.connection()).await?.into_iter().map(TryInto::try_into).collect()
 }
 
 /// Lets a table count no longer; false when it did not. Scope: ingest.

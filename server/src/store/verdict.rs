@@ -8,6 +8,7 @@ mod row;
 use leasewatch_core::id::{Hash, Slug};
 use leasewatch_core::money::Money;
 use leasewatch_core::sla::Target;
+use leasewatch_core::sla::claim_facts::{CreditDetail, OutageDetail};
 use leasewatch_core::sla::profile::CreditForm;
 use leasewatch_core::sla::verdict::Outcome;
 use leasewatch_core::time::{Period, Timestamp};
@@ -110,34 +111,6 @@ pub struct Details {
     pub credit: CreditDetail,
 }
 
-/// A proven outage.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct OutageDetail {
-    /// As it was: from and to, in ms.
-    pub actual: (i64, i64),
-    /// What of it counts: from and to, in ms.
-    pub counted: (i64, i64),
-    /// By which evidence: class and cause.
-    pub grounds: Vec<(String, String)>,
-}
-
-/// How a credit came about.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CreditDetail {
-    /// The edge of the tier that availability fell below, in ppm.
-    pub below_ppm: Option<i64>,
-    /// The tier's share, in ppm.
-    pub share_ppm: Option<i64>,
-    /// Credited time, in ms.
-    pub credited_ms: Option<i64>,
-    /// What changed the amount after the formula: cap, floor, minimum.
-    pub limits: Vec<String>,
-    /// Why no credit could be computed although something is owed.
-    pub missing: Option<String>,
-}
-
 /// A verdict as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
@@ -175,6 +148,17 @@ pub struct VerdictRow {
 }
 
 impl Judged {
+    /// Whether the contract was broken by what is proven: a target is missed, or single outages are
+    /// paid for and there was one.
+    #[must_use]
+    pub fn is_owed(&self) -> bool {
+        self.of.basis == Basis::Contract
+            && match self.target {
+                Some(_) => self.outcome == Outcome::Breached,
+                None => self.figures.proven_ms > 0,
+            }
+    }
+
     /// SHA-256 over everything that it says.
     #[must_use]
     pub fn hash(&self) -> Hash {
@@ -327,7 +311,7 @@ pub async fn revisions(
     let (tenant, lease) = lease.columns();
     let rows = sqlx::query_as!(
         Row,
-        r#"select basis, objective, unit, starts_at, ends_at, revision, is_over, outcome, target_ppm,
+        r#"select tenant_id, lease_id, basis, objective, unit, starts_at, ends_at, revision, is_over, outcome, target_ppm,
             whole_ms, allowed_ms, proven_ms, possible_ms, claimed_ms, up_ms, down_ms, unknown_ms,
             excluded_ms, details::text as "details!", credit, currency, credit_form, profile,
             profile_version, profile_hash, is_reviewed, hash, reason, computed_at
@@ -359,4 +343,36 @@ pub async fn current(
         }
     }
     Ok(last)
+}
+
+/// The last revision of every contract's verdict by which something is owed, of windows that end
+/// after an instant, each with its lease.
+///
+/// # Errors
+/// As [`revisions`].
+pub async fn owed(
+    tx: &mut Tx,
+    after: Timestamp,
+) -> Result<Vec<(LeaseKey, VerdictRow)>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"select v.tenant_id, v.lease_id, v.basis, v.objective, v.unit, v.starts_at, v.ends_at,
+            v.revision, v.is_over, v.outcome, v.target_ppm, v.whole_ms, v.allowed_ms, v.proven_ms,
+            v.possible_ms, v.claimed_ms, v.up_ms, v.down_ms, v.unknown_ms, v.excluded_ms,
+            v.details::text as "details!", v.credit, v.currency, v.credit_form, v.profile,
+            v.profile_version, v.profile_hash, v.is_reviewed, v.hash, v.reason, v.computed_at
+        from verdict v
+        where v.basis = 'contract'
+            and (v.outcome = 'breached' or (v.target_ppm is null and v.proven_ms > 0))
+            and v.ends_at > $1
+            and not exists (select from verdict n
+                where n.tenant_id = v.tenant_id and n.lease_id = v.lease_id and n.basis = v.basis
+                    and n.objective = v.objective and n.unit = v.unit
+                    and n.starts_at = v.starts_at and n.ends_at = v.ends_at
+                    and n.revision > v.revision)
+        order by v.tenant_id, v.lease_id, v.starts_at, v.objective, v.unit"#,
+        after.0
+    );
+    let rows = rows.fetch_all(tx.connection()).await?.into_iter();
+    rows.map(|row| Ok((LeaseKey::new(row.tenant_id, row.lease_id), row.try_into()?))).collect()
 }

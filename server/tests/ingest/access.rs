@@ -3,6 +3,8 @@
 
 #[path = "access/cases.rs"]
 mod cases;
+#[path = "access/claimable.rs"]
+pub mod claimable;
 #[path = "access/entering.rs"]
 mod entering;
 #[path = "access/install.rs"]

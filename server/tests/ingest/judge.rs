@@ -2,6 +2,8 @@
 //! PostgreSQL.
 
 use leasewatch_core::availability::{DownCause, EvidenceClass, State, StateSums, UnknownCause};
+use leasewatch_core::cost::Part;
+use leasewatch_core::cost::bill::{BillLine, ReadBill};
 use leasewatch_core::id::{EpochId, Hash, LifeUnitId, SlotNo};
 use leasewatch_core::lease::LeaseTerms;
 use leasewatch_core::metering::{GapCause, Grain, HourProfile, HourRecord, HourState, HourStretch};
@@ -10,16 +12,19 @@ use leasewatch_core::sla::claim::ClaimStep;
 use leasewatch_core::sla::profile::Profile;
 use leasewatch_core::sla::verdict::Outcome;
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Hour, Period, Timestamp};
+use leasewatch_server::apply::{Document, Run};
 use leasewatch_server::jobs::{Jobs, close_hours, judge};
 use leasewatch_server::store::assignment::{self, NewAssignment};
 use leasewatch_server::store::availability::{self, AvailabilityRow};
+use leasewatch_server::store::bill::{self, NewBill};
+use leasewatch_server::store::cost::{self, LeaseHour};
 use leasewatch_server::store::hour::{self, NewHour};
 use leasewatch_server::store::incident::{self, IncidentRow};
 use leasewatch_server::store::judge_work::{self, JudgeReason};
 use leasewatch_server::store::lease::{self, Written};
 use leasewatch_server::store::notice::{self, StopKind};
 use leasewatch_server::store::verdict::{self, Basis, VerdictRow};
-use leasewatch_server::store::{LeaseKey, Scope, StoreError, claim, partition, profile};
+use leasewatch_server::store::{LeaseKey, Scope, StoreError, claim, partition, profile, provider};
 
 use crate::agent::{Agent, segment, slug};
 use crate::rig::{ALWAYS, NOW, Rig};
@@ -129,6 +134,11 @@ impl Rented {
                 id = self.agent.id(),
             ))
             .await;
+    }
+
+    async fn spent(&self, hours: (Hour, Hour)) -> Vec<LeaseHour> {
+        let mut tx = self.tenant().await;
+        cost::hours(&mut tx, self.lease, hours).await.unwrap()
     }
 
     async fn rows(&self, hour: Hour) -> Vec<AvailabilityRow> {
@@ -306,6 +316,93 @@ async fn what_people_tell_excludes_or_shows_and_a_late_notice_is_disputed() {
     assert_eq!(sums.up_ms, 30 * 60_000, "a stop does not hold where the GPU was read");
 }
 
+impl Rented {
+    /// Applies a file with entries about the lease.
+    async fn tell(&self, entries: &str) {
+        let text = entries.replace("LEASE", &self.agent.name);
+        let document = Document::parse("told.toml", text).unwrap();
+        let mut tx = self.tenant().await;
+        let run = Run::new(&mut tx, self.lease.tenant, self.written());
+        run.apply(&[document]).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
+        self.judge().await;
+    }
+}
+
+#[tokio::test]
+async fn a_notice_in_time_turns_down_into_maintenance_and_a_stop_takes_time_out() {
+    let rented = Rented::new(52, 3, "").await;
+    rented.assign(0).await;
+    rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
+    rented.put_hour(HOUR, 1, &[(0, 600_000, GapCause::GpuLost)]).await;
+    rented.put_hour(HOUR.next(), 1, &[(0, 1_200_000, GapCause::Unexplained)]).await;
+    rented.judge().await;
+    let at = |ms: i64| HOUR.start().plus_ms(ms);
+    let first = rented.rows(HOUR).await;
+    assert_eq!((first.len(), down_ms(&first[0], EvidenceClass::E1)), (1, 600_000));
+
+    // An hour ahead is too late for own objectives, and changes nothing but the dispute.
+    let notice = |received: i64, more: &str| {
+        format!(
+            "[[notice]]\nlease = 'LEASE'\nstarts_at = '{}'\nends_at = '{}'\nreceived_at = '{}'\n\
+             text = 'switch'\n{more}",
+            at(0),
+            at(600_000),
+            at(received)
+        )
+    };
+    rented.tell(&notice(-HOUR_MS, "")).await;
+    let rows = rented.rows(HOUR).await;
+    assert_eq!((rows.len(), down_ms(&rows[1], EvidenceClass::E1)), (2, 600_000));
+    assert_eq!((sums(&rows[1]).disputed_ms, rows[1].reason), (600_000, JudgeReason::Notice));
+
+    rented.tell(&notice(-3 * DAY_MS, "")).await;
+    let rows = rented.rows(HOUR).await;
+    assert_eq!((rows.len(), rows[2].reason), (3, JudgeReason::Notice));
+    assert_eq!((sums(&rows[2]).excluded_total_ms(), sums(&rows[2]).down_total_ms()), (600_000, 0));
+    assert_eq!(rented.incidents().await, [], "maintenance is no incident");
+    let last = |verdicts: Vec<VerdictRow>| verdicts.into_iter().next_back().unwrap();
+    let verdict = last(rented.verdicts().await);
+    assert_eq!((verdict.reason, verdict.judged.is_over), (JudgeReason::Notice, true));
+    assert_eq!((verdict.judged.figures.down_ms, verdict.judged.figures.excluded_ms), (0, 600_000));
+    let revision = verdict.revision;
+    assert!(revision > 1, "the verdict that was is kept");
+
+    rented
+        .tell(&format!(
+            "[[tenant_stop]]\nlease = 'LEASE'\nstarts_at = '{}'\nends_at = '{}'\n",
+            at(HOUR_MS),
+            at(2 * HOUR_MS)
+        ))
+        .await;
+    let rows = rented.rows(HOUR.next()).await;
+    assert_eq!((rows.len(), rows[1].reason), (2, JudgeReason::Notice));
+    assert_eq!(
+        (sums(&rows[1]).excluded_total_ms(), sums(&rows[1]).up_ms),
+        (1_200_000, 2_400_000),
+        "where the GPU was read, it was not stopped"
+    );
+    let verdict = last(rented.verdicts().await);
+    assert_eq!(verdict.judged.figures.excluded_ms, 1_800_000);
+
+    rented
+        .tell(&format!(
+            "[[provider_record]]\nlease = 'LEASE'\nstarts_at = '{}'\nends_at = '{}'\n\
+             cause = 'connectivity'\nsource = 'status page'\ntext = 'rack offline'\n",
+            at(-HOUR_MS),
+            at(0)
+        ))
+        .await;
+    let rows = rented.rows(Hour(HOUR.0 - 1)).await;
+    assert_eq!((rows.len(), rows[1].reason), (2, JudgeReason::Evidence));
+    assert_eq!(down_ms(&rows[1], EvidenceClass::E5), HOUR_MS, "where nothing was measured");
+
+    rented.tell(&notice(-3 * DAY_MS, "withdrawn = true\n")).await;
+    let rows = rented.rows(HOUR).await;
+    assert_eq!((rows.len(), sums(&rows[3]).down_total_ms()), (4, 600_000), "it counts again");
+    assert!(last(rented.verdicts().await).revision > revision + 1);
+}
+
 #[tokio::test]
 async fn fewer_gpus_than_contracted_are_down_while_the_agent_counted_and_unknown_otherwise() {
     let rented = Rented::new(43, 3, "").await;
@@ -475,6 +572,136 @@ async fn a_proven_breach_owes_its_credit_and_what_was_judged_never_changes() {
     }
 }
 
+/// A hundred times the price of each hour, at most what the month before cost.
+const BY_THE_MONTH_BEFORE: &str = r#"
+schema = 1
+id = "month-before"
+version = 1
+provider = "Default"
+product = "H100"
+reviewed = false
+
+[source]
+url = "contract of 2026-08-01"
+read_on = "2026-08-01"
+
+[claim]
+deadline = "days"
+days = 30
+after = "incident"
+
+[[objective]]
+id = "each-outage"
+unit = "gpu"
+denominator = "contracted"
+
+[objective.downtime]
+predicates = ["gpu_lost", "gpu_count"]
+partial_slice = "exact"
+
+[objective.window]
+kind = "calendar"
+zone = "UTC"
+
+[objective.credit]
+kind = "multiplier"
+factor = "100"
+base = "prior-lease-charge"
+cap = "100"
+"#;
+
+#[tokio::test]
+async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
+    let rig = Rig::new().await;
+    let mut agent = Agent::new(49, NOW);
+    let mut client = rig.join(&agent).await.unwrap();
+    client.ack(rig.seal(&mut agent)).await;
+    let september = MONTH.plus_ms(-30 * DAY_MS);
+    let more = r#","kind":"reserved","profile":{"id":"month-before","version":1}"#;
+    let lease = rent(&rig, &agent, (september, 61), more).await;
+    let rented = Rented { rig, agent, lease };
+    let parsed = Profile::parse(BY_THE_MONTH_BEFORE).unwrap();
+    let mut tx = rented.tenant().await;
+    let text = (&parsed, BY_THE_MONTH_BEFORE);
+    assert!(profile::insert(&mut tx, lease.tenant, text, rented.written()).await.unwrap());
+    tx.commit().await.unwrap();
+    rented.assign(0).await;
+    rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
+    for hour in 0..10 {
+        let lost = [(0, 3_600_000, GapCause::GpuLost)];
+        rented.put_hour(Hour(HOUR.0 + hour), 1, &lost).await;
+    }
+    rented.judge().await;
+    let owed = async || {
+        let rows = rented.verdicts().await;
+        let is_own = |row: &&VerdictRow| {
+            row.judged.of.basis == Basis::Contract && row.judged.of.window.start == MONTH
+        };
+        rows.into_iter().filter(|row| is_own(&row)).next_back().unwrap()
+    };
+    // 10 h x 100 x 2 USD are 2,000 USD; 720 h of September at 2 USD are 1,440.
+    let by_terms = owed().await;
+    let said = |row: &VerdictRow| {
+        let used = &row.judged.details.credit.used;
+        let used = used.iter().map(|of| (of.of.clone(), of.amount.clone(), of.source.clone()));
+        (row.judged.credit.unwrap().0.to_string(), used.collect::<Vec<_>>())
+    };
+    let text = |of: [&str; 3]| (of[0].to_owned(), of[1].to_owned(), of[2].to_owned());
+    let hourly = text(["hourly-price", "2.00 USD", "terms"]);
+    let prior = text(["prior-lease-charge", "1440.00 USD", "terms"]);
+    assert_eq!(said(&by_terms), ("1440.00 USD".to_owned(), vec![hourly.clone(), prior]));
+    assert_eq!(by_terms.judged.details.credit.limits, ["cap"]);
+    let window = by_terms.judged.details.credit.used[1].window;
+    assert_eq!(window, (september.0, MONTH.0));
+
+    // The provider's own bill over all of September is believed before the terms; one over a part
+    // of it is not.
+    let bill = async |days: i64, amount: &str| {
+        let mut tx = rented.tenant().await;
+        let provider = provider::by_slug(&mut tx, &slug("default")).await.unwrap().unwrap();
+        let line = BillLine {
+            line: 2,
+            key: rented.agent.name.clone(),
+            period: Period::new(september, september.plus_ms(days * DAY_MS)),
+            quantity: None,
+            rate: None,
+            amount: amount.parse().unwrap(),
+        };
+        let bill = NewBill {
+            tenant: lease.tenant,
+            provider: provider.key,
+            file_name: "september.csv",
+            with_tax: false,
+            bill: &ReadBill { lines: vec![line], refused: Vec::new() },
+            at: rented.rig.clock.now(),
+            by: None,
+        };
+        bill::put(&mut tx, bill).await.unwrap();
+        let asked = (JudgeReason::Asked, rented.rig.clock.now());
+        judge_work::add(&mut tx, lease, HOUR.period(), asked).await.unwrap();
+        tx.commit().await.unwrap();
+        judge::turn(&jobs(&rented.rig)).await.unwrap();
+    };
+    bill(20, "100 USD").await;
+    assert_eq!(owed().await, by_terms, "a bill over a part would make the cap too low");
+    bill(30, "1200 USD").await;
+    let prior = text(["prior-lease-charge", "1200.00 USD", "bill"]);
+    let by_bill = owed().await;
+    assert_eq!(said(&by_bill), ("1200.00 USD".to_owned(), vec![hourly, prior]));
+    assert_eq!(by_bill.revision, by_terms.revision + 1);
+
+    // What was claimed of single outages is claimed once; what was not counts on.
+    claim_it(&rented, &by_bill).await;
+    let mut tx = rented.tenant().await;
+    let asked = (JudgeReason::Asked, rented.rig.clock.now());
+    judge_work::add(&mut tx, lease, HOUR.period(), asked).await.unwrap();
+    tx.commit().await.unwrap();
+    judge::turn(&jobs(&rented.rig)).await.unwrap();
+    let after = owed().await.judged;
+    assert_eq!((after.figures.proven_ms, after.figures.claimed_ms), (0, 10 * HOUR_MS));
+    assert_eq!(after.credit, None);
+}
+
 async fn claim_it(rented: &Rented, row: &VerdictRow) {
     let judged = &row.judged;
     let mut tx = rented.tenant().await;
@@ -492,8 +719,12 @@ async fn claim_it(rented: &Rented, row: &VerdictRow) {
             .collect(),
         asked: judged.credit.unwrap().0,
         deadline: Some(MONTH.plus_ms(40 * DAY_MS)),
+        facts: None,
     };
-    claim::insert(&mut tx, rented.lease, &draft, rented.written()).await.unwrap();
+    let number =
+        claim::draft(&mut tx, rented.lease, &draft, rented.written()).await.unwrap().unwrap();
+    let again = claim::draft(&mut tx, rented.lease, &draft, rented.written()).await.unwrap();
+    assert_eq!(again.unwrap_err().by, number, "an interval is not claimed twice");
     let stored = claim::list(&mut tx, rented.lease.tenant, Some(rented.lease)).await.unwrap();
     assert_eq!(stored[0].draft, draft);
     let at = rented.rig.clock.now();
@@ -584,6 +815,50 @@ async fn law_s_holds_in_what_is_stored_of_random_histories() {
     assert!(parts.iter().all(|ms| *ms > 0), "{all:?}");
     assert_eq!(parts.iter().sum::<i64>(), 2 * 3 * DAY_MS);
     assert!(all.disputed_ms > 0);
+}
+
+#[tokio::test]
+async fn costs_follow_the_judgement_and_add_up_to_contracted_time() {
+    let rented = Rented::new(61, 31, "").await;
+    rented.assign(0).await;
+    let lost = (600_000, 1_500_000, GapCause::GpuLost);
+    let silent = (1_800_000, 2_000_000, GapCause::Unexplained);
+    rented.put_hour(HOUR, 1, &[lost, silent]).await;
+    rented.put_hour(HOUR.next(), 1, &[]).await;
+    rented.rig.clock.set(HOUR.next().end().plus_ms(HOUR_MS));
+    rented.judge().await;
+    let hours = (HOUR, Hour(HOUR.0 + 2));
+    let spent = rented.spent(hours).await;
+    assert_eq!(spent.len(), 2);
+    let part = |row: &LeaseHour, part| row.spent.measures.parts.of(part);
+    assert_eq!(part(&spent[0], Part::Unavailable), 900_000 * 100, "proven, and not unknown");
+    assert_eq!(part(&spent[0], Part::Unknown), 200_000 * 100);
+    assert_eq!(spent[0].spent.node_ms, HOUR_MS - 1_100_000);
+    assert_eq!(part(&spent[1], Part::Unavailable) + part(&spent[1], Part::Unknown), 0);
+    // The tenant's own maintenance takes its time out, down or not; the sums follow.
+    let own = Period::new(HOUR.start().plus_ms(1_200_000), HOUR.start().plus_ms(2_400_000));
+    let (lease, written) = (rented.lease, rented.written());
+    let mut tx = rented.tenant().await;
+    let maintenance = (own, &StopKind::Maintenance, Some("driver update"));
+    notice::insert_stop(&mut tx, lease, maintenance, written).await.unwrap();
+    let now = rented.rig.clock.now();
+    judge_work::add(&mut tx, lease, HOUR.period(), (JudgeReason::Notice, now)).await.unwrap();
+    tx.commit().await.unwrap();
+    rented.judge().await;
+    let spent = rented.spent(hours).await;
+    assert_eq!(part(&spent[0], Part::Excluded), 1_200_000 * 100);
+    assert_eq!(part(&spent[0], Part::Unavailable), 600_000 * 100);
+    for row in &spent {
+        assert!(row.spent.measures.is_conserved());
+        assert_eq!(row.spent.measures.contracted_ms, HOUR_MS);
+        let judged = &rented.rows(row.hour).await;
+        let sums = sums(judged.last().unwrap());
+        assert_eq!(part(row, Part::Unavailable), sums.down_total_ms() * 100);
+        assert_eq!(part(row, Part::Excluded), sums.excluded_total_ms() * 100);
+    }
+    let mut tx = rented.tenant().await;
+    let found = availability::lost(&mut tx, rented.lease, hours).await.unwrap();
+    assert_eq!(found.iter().map(|row| row.hour).collect::<Vec<_>>(), [HOUR]);
 }
 
 #[tokio::test]

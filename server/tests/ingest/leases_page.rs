@@ -190,6 +190,81 @@ async fn sessions_labels_and_tables_are_taken_by_forms() {
 }
 
 #[tokio::test]
+async fn what_people_tell_is_taken_by_forms_with_its_lead_time_and_leaves_a_trace() {
+    let site = Site::new().await;
+    with_node(&site).await;
+    let admin = site.user("li.lei", &[("default", Role::Admin)]).await;
+    assert_eq!(site.post(&admin, "/leases/new", &form(&LEAST)).await.0, 303);
+    site.administer("delete from judge_work").await;
+    let told = "/leases/default/h100-a/told";
+    let send = async |fields: &[(&str, &str)]| {
+        site.post(&admin, &format!("{told}?lang=en&tz=Asia%2FShanghai"), &form(fields)).await
+    };
+    let mut notice = [
+        ("action", "notice"),
+        ("notice_starts_at", "2026-09-10 08:00"),
+        ("notice_ends_at", "2026-09-10 07:00"),
+        ("notice_received_at", "2026-09-07 08:00"),
+        ("notice_text", "switch <b>maintenance"),
+    ];
+    let (status, _, page) = send(&notice).await;
+    assert!(status == 422 && page.contains("href=\"#notice_ends_at\""), "{page}");
+    assert!(page.contains("switch &lt;b&gt;maintenance</textarea>"), "what was typed stays");
+    assert_eq!(site.count("select count(*) from notice").await, 0);
+    assert_eq!(site.count("select count(*) from judge_work").await, 0);
+    notice[2].1 = "2026-09-10 10:00";
+    assert_eq!(send(&notice).await.0, 303);
+    // The same again is the same notice.
+    assert_eq!(send(&notice).await.0, 303);
+    let view = json(&site, &admin, &format!("{told}.json")).await;
+    let line = &view["notices"][0];
+    assert_eq!(view["notices"].as_array().unwrap().len(), 1);
+    assert_eq!(line["period"][0], "2026-09-10T00:00:00.000Z");
+    assert_eq!((&line["lead_ms"], &line["counts"]), (&(3 * 86_400_000_i64).into(), &true.into()));
+    assert!(line["needed_ms"].as_i64().unwrap() <= 3 * 86_400_000, "{line}");
+    let (_, page) = site.get(&admin, &format!("{told}?lang=en")).await;
+    assert!(page.contains("needed by own-objective@") && page.contains("excluded"), "{page}");
+    assert_eq!(site.count("select count(*) from judge_work where reason = 'notice'").await, 1);
+
+    let record = [
+        ("action", "record"),
+        ("record_starts_at", "2026-09-11"),
+        ("record_ends_at", "2036-09-12"),
+        ("record_cause", "disk"),
+        ("record_source", "console"),
+        ("record_text", "volume detached"),
+    ];
+    let (status, _, page) = send(&record).await;
+    assert!(status == 422 && page.contains("href=\"#record_ends_at\""), "{page}");
+    let stop = [
+        ("action", "stop"),
+        ("stop_starts_at", "2026-09-12"),
+        ("stop_ends_at", "2026-09-13"),
+        ("stop_kind", "other"),
+        ("stop_clause", "moon"),
+    ];
+    let (status, _, page) = send(&stop).await;
+    assert!(status == 422 && page.contains("href=\"#stop_clause\""), "{page}");
+
+    let number = line["number"].to_string();
+    let withdraw = [("action", "withdraw_notice"), ("number", number.as_str())];
+    assert_eq!(send(&withdraw).await.0, 303);
+    assert_eq!(send(&withdraw).await.0, 404, "once");
+    let view = json(&site, &admin, &format!("{told}.json")).await;
+    assert_eq!(view["notices"], serde_json::json!([]));
+    let entries = "select count(*) from audit_entry where action = 'notice_changed'
+        and user_name = 'li.lei' and object = 'h100-a'";
+    assert_eq!(site.count(entries).await, 3, "twice given, once withdrawn");
+
+    let table = "lease,start,end,kind\nh100-a,2026-09-14,2026-09-15,maintenance\nh100-a,2026-09-15,2026-09-14,\n";
+    let (status, page) = site.table(&admin, "stops", "", table).await;
+    assert!(status == 422 && page.contains("ends_at: must be after the start"), "{page}");
+    assert_eq!(site.table(&admin, "stops", "yes", table).await.0, 200);
+    let view = json(&site, &admin, &format!("{told}.json")).await;
+    assert_eq!(view["stops"][0]["kind"], "maintenance");
+}
+
+#[tokio::test]
 async fn a_lease_is_its_tenants_alone_and_a_viewer_changes_nothing() {
     let site = Site::new().await;
     let theirs = site.user("theirs", &[("demo", Role::Admin)]).await;
@@ -242,6 +317,15 @@ async fn the_demo_has_leases_once_its_nodes_are_there() {
     let later = demo_leases::apply_to(site.db(), NOW.plus_ms(86_400_000)).await.unwrap();
     assert!(later.0 == 3 && (1..=2).contains(&later.1), "{later:?}");
     let operator = site.operator("ada").await;
+    let bills = json(&site, &operator, "/bills.json").await;
+    let bill = format!("/bills/demo/{}/bill.json", bills["bills"][0]["number"]);
+    let bill = json(&site, &operator, &bill).await;
+    let priced = bill["differences"].as_array().unwrap().iter().find(|of| of["kind"] == "price");
+    assert_eq!(priced.unwrap()["amount"], "38.40 USD", "{bill}");
+    assert_eq!(
+        (&bill["origin"], &bills["bills"][1]),
+        (&"simulated".into(), &serde_json::Value::Null)
+    );
     let node: NodeId = "3".repeat(32).parse().unwrap();
     let view = json(&site, &operator, "/leases/demo/b-l40s-inference/lease.json").await;
     assert_eq!(
@@ -273,12 +357,61 @@ async fn what_was_judged_stands_on_the_page_in_words() {
         (&verdict["outcome"], &verdict["is_contract"], &verdict["proven_ms"]),
         (&"indeterminate".into(), &false.into(), &0.into())
     );
+    // The whole of September that the rental covers, and not the part that is over alone; silence
+    // is no data.
+    let budget = &view["judgement"]["budgets"][0];
+    assert_eq!((&budget["allowed_ms"], &budget["spent_ms"]), (&12_816_000.into(), &0.into()));
+    assert!(budget["allowed_so_far_ms"].as_i64().unwrap() < 12_816_000, "{budget}");
+    let states: Vec<_> =
+        budget["burns"].as_array().unwrap().iter().map(|burn| burn["state"].clone()).collect();
+    assert_eq!(states, ["no_data", "no_data", "no_data"]);
     let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
-    for words in
-        ["indeterminate", "day-unknown", "unknown 16\u{202f}h", "which no provider promised"]
-    {
+    for words in [
+        "indeterminate",
+        "day-unknown",
+        "unknown 16\u{202f}h",
+        "which no provider promised",
+        "NO DATA",
+        "Whole window",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     let (_, page) = site.get(&admin, &format!("{lease}?lang=zh-CN")).await;
     assert!(page.contains("证据不足") && page.contains("无法确认 16"), "{page}");
+}
+
+#[tokio::test]
+async fn a_month_is_taken_out_as_a_document() {
+    let site = Site::new().await;
+    with_node(&site).await;
+    let admin = site.user("li.lei", &[("default", Role::Admin)]).await;
+    let least: Vec<_> = LEAST.iter().copied().chain([("zone", "Asia/Shanghai")]).collect();
+    assert_eq!(site.post(&admin, "/leases/new?lang=en", &form(&least)).await.0, 303);
+    let lease = "/leases/default/h100-a";
+    let chosen = format!("starts_at=&ends_at=&gpu={NODE}%3A0");
+    assert_eq!(site.post(&admin, &format!("{lease}/assign"), &chosen).await.0, 303);
+    let jobs =
+        Jobs { db: site.db().clone(), live: site.http.live.clone(), clock: site.clock.clone() };
+    judge::turn(&jobs).await.unwrap();
+
+    let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
+    assert!(page.contains("report.pdf?lang=en&amp;month=2026-09"), "{page}");
+    let (status, report) =
+        site.get(&admin, &format!("{lease}/report.html?lang=en&month=2026-09")).await;
+    assert_eq!(status, 200, "{report}");
+    // In the zone of the lease, with UTC beside it.
+    for words in ["1 Sep 2026", "UTC+08:00", "2026-08-31T16:00:00Z", "indeterminate", "2 × H100"] {
+        assert!(report.contains(words), "{words}: {report}");
+    }
+    let (_, report) = site.get(&admin, &format!("{lease}/report.html?lang=zh-CN")).await;
+    assert!(report.contains("证据不足") && report.contains("本报告为摘要"), "{report}");
+    let (status, pdf) = site.get(&admin, &format!("{lease}/report.pdf?month=2026-09")).await;
+    assert!(status == 200 && pdf.starts_with("%PDF-"), "{pdf}");
+    for month in ["2026-10", "1999-01", "soon"] {
+        let path = format!("{lease}/report.pdf?month={month}");
+        assert_eq!(site.get(&admin, &path).await.0, 400, "{month}: not begun, or no month");
+    }
+    let taken =
+        "select count(*) from audit_entry where action = 'exported' and object like 'report of %'";
+    assert_eq!(site.count(taken).await, 3);
 }

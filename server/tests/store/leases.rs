@@ -13,13 +13,14 @@ use leasewatch_server::apply::table::{self, Keep, Mapping, TableKind};
 use leasewatch_server::apply::{Document, Run, Verb, export};
 use leasewatch_server::store::assignment::{self, NewAssignment};
 use leasewatch_server::store::audit::Who;
+use leasewatch_server::store::judge_work::JudgeReason;
 use leasewatch_server::store::lease::{self, LeaseRow, NotWritten, Written};
 use leasewatch_server::store::node::NodeRow;
 use leasewatch_server::store::{
     Db, LeaseKey, Scope, StoreError, TenantKey, Tx, billing_session, judge_work, node_label,
 };
 
-use crate::fixture::{AT, connect, enrol, run, slug, texts};
+use crate::fixture::{AT, HOUR, connect, enrol, run, slug, texts};
 use crate::support;
 
 const WRITTEN: Written<'static> = Written { at: AT, by: Some("ada"), reason: None };
@@ -28,7 +29,7 @@ fn hour(number: i64) -> Timestamp {
     AT.plus_ms(number * HOUR_MS)
 }
 
-fn terms(name: &str, from: i64, to: Option<i64>) -> LeaseTerms {
+pub(crate) fn terms(name: &str, from: i64, to: Option<i64>) -> LeaseTerms {
     let text = format!(
         "{{\"name\": \"{name}\", \"provider\": \"new-one\", \"gpu_model\": \"H100\", \"gpu_count\": 2,
         \"currency\": \"USD\", \"starts_at\": \"{}\",
@@ -262,7 +263,9 @@ labels = { rack = 'b7' }
 async fn apply(db: &Db, tenant: TenantKey, text: &str) -> Result<Vec<String>, Vec<String>> {
     let document = Document::parse("a.toml", text.to_owned()).unwrap();
     let mut tx = db.begin(Scope::Tenant(tenant)).await.unwrap();
-    let applied = Run::new(&mut tx, tenant, WRITTEN).apply(&[document]).await.unwrap();
+    // Late enough for everything in the files to be over.
+    let written = Written { at: AT.plus_ms(90 * 24 * HOUR_MS), ..WRITTEN };
+    let applied = Run::new(&mut tx, tenant, written).apply(&[document]).await.unwrap();
     match applied {
         Ok(changes) => {
             tx.commit().await.unwrap();
@@ -372,6 +375,82 @@ async fn a_table_is_stored_whole_unless_the_right_rows_are_asked_for() {
     assert_eq!((outcome.changes.len(), refused), (1, vec![(3, "starts_at"), (4, "lease")]));
 }
 
+const TOLD: &str = "[[notice]]
+lease = 'h100-a'
+starts_at = '2026-07-10T00:00:00Z'
+ends_at = '2026-07-10T02:00:00Z'
+received_at = '2026-07-08T00:00:00Z'
+text = 'switch maintenance'
+
+[[provider_record]]
+lease = 'h100-a'
+starts_at = '2026-07-11T00:00:00Z'
+ends_at = '2026-07-11T01:00:00Z'
+cause = 'connectivity'
+source = 'status page'
+text = 'rack offline'
+
+[[tenant_stop]]
+lease = 'h100-a'
+starts_at = '2026-07-12T00:00:00Z'
+ends_at = '2026-07-12T06:00:00Z'
+reason = 'night'
+";
+
+#[tokio::test]
+async fn what_people_tell_is_applied_judged_anew_and_withdrawn_and_each_fault_is_named() {
+    let test = support::database().await;
+    let node = enrol(&test.db, "default", 1, Origin::Measured).await;
+    let tenant = node.key.tenant;
+    apply(&test.db, tenant, FILE).await.unwrap();
+    let mut admin = connect(&test.admin_url).await;
+    run(&mut admin, "delete from judge_work").await.unwrap();
+    let broken = TOLD
+        .replace("ends_at = '2026-07-10T02:00:00Z'", "ends_at = '2026-07-09T00:00:00Z'")
+        .replace("'2026-07-08T00:00:00Z'", "'2036-07-08T00:00:00Z'")
+        .replace("source = 'status page'", "source = ''")
+        .replace("reason = 'night'", "kind = 'other'\nclause = 'moon'")
+        .replace("2026-07-12", "2019-07-12");
+    let refused = apply(&test.db, tenant, &broken).await.unwrap_err();
+    let expected = [
+        "a.toml:4: ends_at: must be after the start",
+        "a.toml:5: received_at: must not lie ahead",
+        "a.toml:13: source: must have 1 to 200 characters",
+        "a.toml:18: starts_at: is not within the term of the lease",
+        "a.toml:21: clause: the profile that judges then excludes nothing of its own",
+    ];
+    assert_eq!(refused, expected);
+    let cause = TOLD.replace("'connectivity'", "'bad luck'");
+    let refused = Document::parse("a.toml", cause).unwrap_err().to_string();
+    assert!(refused.starts_with("a.toml:12: cause: must be one of connectivity, "), "{refused}");
+
+    let added = apply(&test.db, tenant, TOLD).await.unwrap();
+    assert_eq!(
+        added,
+        [
+            "add      notice 2026-07-10T00:00:00.000Z of h100-a",
+            "add      provider's record 2026-07-11T00:00:00.000Z of h100-a",
+            "add      stop 2026-07-12T00:00:00.000Z of h100-a",
+        ]
+    );
+    let queued = "select reason || ' ' || (to_hour - from_hour) from judge_work order by reason";
+    // A record is evidence; notice and stop widen one row.
+    assert_eq!(texts(&mut admin, queued).await, ["evidence 1", "notice 54"]);
+    assert_eq!(apply(&test.db, tenant, TOLD).await, Ok(vec![]));
+    let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let exported = export(&mut tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(apply(&test.db, tenant, &exported).await, Ok(vec![]));
+
+    run(&mut admin, "delete from judge_work").await.unwrap();
+    let gone = TOLD
+        .replace("text = 'switch maintenance'", "text = 'switch maintenance'\nwithdrawn = true");
+    let said = apply(&test.db, tenant, &gone).await.unwrap();
+    assert_eq!(said, ["withdraw notice 2026-07-10T00:00:00.000Z of h100-a"]);
+    assert_eq!(texts(&mut admin, queued).await, ["notice 2"]);
+    assert_eq!(apply(&test.db, tenant, &gone).await, Ok(vec![]));
+}
+
 #[tokio::test]
 async fn the_file_of_the_documents_is_one() {
     let text = include_str!("../../../docs/OPERATIONS.md");
@@ -381,9 +460,53 @@ async fn the_file_of_the_documents_is_one() {
     let test = support::database().await;
     let node = enrol(&test.db, "default", 1, Origin::Measured).await;
     let tenant = node.key.tenant;
-    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1);
+    assert_eq!(apply(&test.db, tenant, file).await.unwrap().len(), 1 + 8 + 1 + 1 + 1 + 3);
     assert_eq!(apply(&test.db, tenant, file).await, Ok(vec![]));
     let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
     let exported = export(&mut tx).await.unwrap();
     assert_eq!(apply(&test.db, tenant, &exported).await, Ok(vec![]));
+}
+
+/// A page writes two reasons of a lease in one order while the job takes them out in the other.
+/// Before rows that are being written were passed over, PostgreSQL had to end one of the two.
+#[tokio::test]
+async fn who_finishes_judging_waits_for_nobody_who_writes_reasons_in_another_order() {
+    let test = support::database().await;
+    let node = enrol(&test.db, "default", 1, Origin::Measured).await;
+    let tenant = node.key.tenant;
+    let mut tx = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let lease = lease::create(&mut tx, tenant, &terms("lease-a", -9, None), WRITTEN).await;
+    let lease = lease.unwrap().unwrap();
+    let changed = HOUR.period();
+    for reason in [JudgeReason::Assignment, JudgeReason::Terms] {
+        judge_work::add(&mut tx, lease, changed, (reason, AT.plus_ms(HOUR_MS))).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+
+    let mut worker = test.db.begin(Scope::Worker).await.unwrap();
+    let listed = judge_work::list(&mut worker, 10).await.unwrap();
+    let works: Vec<_> = listed.into_iter().flat_map(|(_, works)| works).collect();
+    let of = |reason| works.iter().filter(move |work| work.reason == reason).cloned();
+    let of = |reason| of(reason).collect::<Vec<_>>();
+    let (assignment, rest) = (of(JudgeReason::Assignment), of(JudgeReason::Terms));
+    assert_eq!((assignment.len(), rest.len()), (1, 1));
+    let mut page = test.db.begin(Scope::Tenant(tenant)).await.unwrap();
+    let write = (JudgeReason::Terms, AT.plus_ms(HOUR_MS));
+    judge_work::add(&mut page, lease, changed, write).await.unwrap();
+    judge_work::finish(&mut worker, &assignment).await.unwrap();
+    // The page wants the row that the job took out; the job wants the row that the page wrote.
+    let job = async {
+        judge_work::finish(&mut worker, &rest).await?;
+        worker.commit().await
+    };
+    let page = async {
+        let write = (JudgeReason::Assignment, AT.plus_ms(HOUR_MS));
+        judge_work::add(&mut page, lease, changed, write).await?;
+        page.commit().await
+    };
+    let (job, page) = tokio::join!(job, page);
+    job.unwrap();
+    page.unwrap();
+    let left: Vec<_> = judged(&test.db).await.into_iter().map(|(_, _, reason)| reason).collect();
+    assert_eq!(left, ["assignment", "terms"], "both were written again");
 }

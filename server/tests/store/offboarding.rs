@@ -95,6 +95,45 @@ async fn a_removed_tenant_leaves_no_row_and_others_are_untouched() {
     assert_eq!(Action::TenantRemoved.name(), "tenant_removed");
 }
 
+/// What stays of a demo fleet's tenant, and why. A table that hangs on a node, a lease or a provider
+/// and is not named here goes.
+const STAYS: [(&str, &str); 7] = [
+    ("tenant", "people may sign in to it"),
+    ("membership", "who they are"),
+    ("api_token_grant", "reach of their tokens"),
+    ("user_link_grant", "reach of their links"),
+    ("join_token", "made by people, for nodes to come"),
+    ("profile", "contracts that people wrote"),
+    ("audit_entry", "what they did"),
+];
+
+#[tokio::test]
+async fn a_demo_fleet_leaves_no_row_in_any_table_that_hangs_on_it() {
+    let (test, mut admin, tables) = filled().await;
+    run(&mut admin, "update node set origin = 'simulated'").await.unwrap();
+    let before = rows_of(&mut admin, &tables, FOREIGN).await;
+    let own = row(&test.db, "second").await;
+    let mut tx = test.db.begin(Scope::Worker).await.unwrap();
+    assert_eq!(tenant::remove_simulated(&mut tx, own.key).await.unwrap(), 1);
+    tx.commit().await.unwrap();
+    let hangs = "select distinct c.relname::text from pg_class c
+        join pg_attribute k on k.attrelid = c.oid and k.attname in
+            ('node_id', 'lease_id', 'claim_id', 'bill_id', 'ticket_id')
+        join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id'
+        where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p')
+            and not c.relispartition order by 1";
+    let hangs = texts(&mut admin, hangs).await;
+    assert!(hangs.len() > 30, "{hangs:?}");
+    for table in &tables {
+        let left = format!("select count(*) from {table} where tenant_id = {OWN}");
+        let left = number(&mut admin, &left).await;
+        let stays = STAYS.iter().any(|(name, _)| name == table);
+        assert_eq!(left, i64::from(stays), "{table}");
+        assert!(!stays || !hangs.contains(table), "{table} hangs on what is gone");
+    }
+    assert_eq!(rows_of(&mut admin, &tables, FOREIGN).await, before);
+}
+
 #[tokio::test]
 async fn a_tenant_whose_nodes_are_connected_stays_until_they_are_revoked() {
     let test = support::database().await;

@@ -3,14 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "what does not work here fails the test")]
 
-use leasewatch_core::cost::bill::{BillColumns, DateOrder, QuantityUnit, read as read_bill};
+use leasewatch_core::cost::bill::{
+    BillColumns, BillRowFault, DateOrder, QuantityUnit, read as read_bill,
+};
 use leasewatch_core::cost::price_table;
 use leasewatch_core::lease::SessionSource;
 use leasewatch_core::provider_fact::{FactKind, FactValue};
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{DAY_MS, Zone};
 use leasewatch_server::store::bill::{self, NewBill};
-use leasewatch_server::store::cost;
+use leasewatch_server::store::contracted;
 use leasewatch_server::store::price::{self, NewPriceTable};
 use leasewatch_server::store::provider::{self, ProviderRow};
 use leasewatch_server::store::provider_fact::{self, NewFact};
@@ -142,11 +144,23 @@ async fn a_bill_comes_back_and_stays_with_its_tenant() {
     let mut tx = db.begin(Scope::Tenant(own)).await.unwrap();
     let key = bill::put(&mut tx, new(own)).await.unwrap();
     assert_eq!(bill::lines(&mut tx, key).await.unwrap(), read.lines);
-    assert_eq!(bill::refused(&mut tx, key).await.unwrap()[0].0, 4);
+    let refused = &bill::refused(&mut tx, key).await.unwrap()[0];
+    assert_eq!((refused.line, refused.fault), (4, BillRowFault::Date));
+    assert_eq!(refused.column.as_deref(), Some("from"));
+    let row = bill::by_key(&mut tx, key).await.unwrap().unwrap();
+    assert_eq!((row.lines, row.period.unwrap()), (2, read.lines[0].period));
+    let pair = (own, provider.key);
+    assert_eq!(bill::mapping(&mut tx, pair).await.unwrap(), None);
+    for mapping in ["starts=from", "starts=From"] {
+        bill::keep_mapping(&mut tx, pair, mapping, (AT, Some("ada"))).await.unwrap();
+        assert_eq!(bill::mapping(&mut tx, pair).await.unwrap().as_deref(), Some(mapping));
+    }
     tx.commit().await.unwrap();
     let mut tx = db.begin(Scope::Tenant(other)).await.unwrap();
     assert_eq!(bill::list(&mut tx).await.unwrap(), []);
     assert_eq!(bill::lines(&mut tx, key).await.unwrap(), []);
+    assert_eq!(bill::by_key(&mut tx, key).await.unwrap(), None);
+    assert_eq!(bill::mapping(&mut tx, (own, provider.key)).await.unwrap(), None);
     assert!(!bill::withdraw(&mut tx, key, AT).await.unwrap());
     assert!(matches!(bill::put(&mut tx, new(own)).await, Err(StoreError::Denied(_))));
     drop(tx);
@@ -228,15 +242,16 @@ async fn costs_see_the_last_terms_and_what_was_not_withdrawn() {
     };
     let (own, other) = (tenant("own").await, tenant("other").await);
     let mut tx = test.db.begin(Scope::Tenant(own)).await.unwrap();
-    let leases = cost::leases(&mut tx).await.unwrap();
-    let lease = &leases[0];
+    let leases = contracted::list(&mut tx).await.unwrap();
+    let lease = &leases[0].1;
+    assert_eq!(leases[0].0, slug("own"));
     assert_eq!((leases.len(), lease.terms.gpu_count), (1, 8), "the last terms count");
     assert_eq!(lease.terms.prices[0].amount.to_string(), "2.49 USD");
     assert_eq!((lease.terms.tax_ppm, lease.terms.faults()), (Some(130_000), Vec::new()));
     let sessions: Vec<_> = lease.sessions.iter().map(|s| (s.starts_at.0, s.source)).collect();
     assert_eq!(sessions, [(10, SessionSource::Hand)]);
-    assert_eq!(cost::slots(lease), [(node.key, leasewatch_core::id::SlotNo(0))]);
+    assert_eq!(lease.slots(), [(node.key, leasewatch_core::id::SlotNo(0))]);
     drop(tx);
     let mut tx = test.db.begin(Scope::Tenant(other)).await.unwrap();
-    assert_eq!(cost::leases(&mut tx).await.unwrap(), []);
+    assert_eq!(contracted::list(&mut tx).await.unwrap(), []);
 }

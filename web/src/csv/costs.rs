@@ -39,6 +39,8 @@ pub fn costs(rows: &[CostRow<'_>]) -> String {
     let rest =
         ["fees", "uncontracted_cost", "unpriced_ms", "phantom_pct_ms", "stall_ms", "throttled_ms"];
     rest.into_iter().chain(["origin"]).for_each(|name| line.raw(name));
+    let rate = ["interruptions", "node_ms", "rate_milli", "rate_low_milli", "rate_high_milli"];
+    rate.into_iter().for_each(|name| line.raw(name));
     line.end();
     for row in rows {
         let mut line = Line { out: &mut out, first: true };
@@ -60,6 +62,15 @@ pub fn costs(rows: &[CostRow<'_>]) -> String {
         line.raw(row.line.stall_ms);
         line.raw(row.line.throttled_ms);
         line.raw(row.line.origin.map_or("", Origin::name));
+        let rate = row.line.rate.map(|rate| {
+            let count = i64::from(rate.interruptions);
+            [count, rate.node_ms, rate.rate_milli, rate.low_milli, rate.high_milli]
+        });
+        match rate {
+            Some(cells) => cells.into_iter().for_each(|cell| line.raw(cell)),
+            // No node was delivered: nothing is known, which is not 0.
+            None => (0..5).for_each(|_| line.raw("")),
+        }
         line.end();
     }
     out

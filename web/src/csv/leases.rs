@@ -3,7 +3,7 @@
 use super::Line;
 use crate::pages::leases::LeasesView;
 
-const COLUMNS: [&str; 18] = [
+const COLUMNS: [&str; 19] = [
     "tenant",
     "name",
     "state",
@@ -22,6 +22,7 @@ const COLUMNS: [&str; 18] = [
     "labels",
     "is_pay_as_you_go",
     "origin",
+    "claim_deadline_at",
 ];
 
 /// Appends the whole file.
@@ -49,6 +50,7 @@ pub fn leases(out: &mut String, view: &LeasesView) {
         line.text(&lease.labels_text());
         line.raw(lease.is_pay_as_you_go);
         line.optional(lease.origin.map(leasewatch_core::segment::Origin::name));
+        line.optional(lease.deadline.as_ref().map(|deadline| deadline.at));
         line.end();
     }
 }

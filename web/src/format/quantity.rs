@@ -161,6 +161,12 @@ impl Quantity {
         Self::decimal(div_half_even(us.into(), 100), 1, Unit::Millisecond)
     }
 
+    /// A number with one digit, without unit: `3.8`.
+    #[must_use]
+    pub fn tenths(tenths: i64) -> Self {
+        Self::decimal(tenths, 1, Unit::None)
+    }
+
     /// A number of things, without unit: `1,234`.
     #[must_use]
     pub fn count(count: i64) -> Self {

@@ -14,6 +14,7 @@ use crate::context::{Context, SUGGESTED_ZONES};
 use crate::format::{self, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::{Markup, Writer};
+use crate::pages::reliability::{RateCell, StragglerView, figures, named, slow};
 use crate::path::{Address, CostGroup, CostsState, Route, month_text};
 use crate::wire;
 
@@ -38,6 +39,8 @@ pub struct CostsView {
     pub running: Vec<Money>,
     /// GPUs that a smaller one could replace.
     pub hints: Vec<HintLine>,
+    /// GPUs that were slower than their peers.
+    pub slow: StragglerView,
     /// How many leases there are at all.
     pub leases: i64,
     /// Minutes were looked at; else idle time is not split.
@@ -78,6 +81,8 @@ pub struct CostLine {
     pub throttled_ms: i64,
     /// Measured on the GPU in the contract.
     pub delivered_pct_ms: i64,
+    /// Interruptions that the provider answers for; absent when no node was delivered.
+    pub rate: Option<RateCell>,
     /// What an hour of that cost; absent when there was none.
     #[serde(serialize_with = "maybe_amount")]
     pub per_delivered: Option<Money>,
@@ -153,6 +158,7 @@ impl CostLine {
             stall_ms: 0,
             throttled_ms: 0,
             delivered_pct_ms: 0,
+            rate: None,
             per_delivered: None,
             per_effective: None,
             saved: None,
@@ -315,6 +321,23 @@ impl Page<'_> {
             notes.push(phrase::cost_throttled(language, self.hours(&line.throttled_ms)));
         }
         notes
+    }
+
+    /// Names of the figures of interruptions, with their formulas.
+    fn rate_heads(&self) -> [Markup; 4] {
+        figures().map(|figure| named(figure, self.cx))
+    }
+
+    /// Interruptions of a line: how many, rate, time between, length, and what they rest on.
+    fn rates(&self, line: &CostLine) -> Option<[String; 5]> {
+        let rate = line.rate?;
+        let count = Quantity::count(rate.interruptions.into()).text(self.cx.language);
+        let cx = self.cx;
+        Some([count, rate.rate(cx), rate.between(cx), rate.repair(cx), rate.basis(cx)])
+    }
+
+    fn slow(&self) -> Markup {
+        slow(&self.view.slow, self.cx)
     }
 
     fn saved(&self, amount: &Money) -> String {

@@ -52,6 +52,9 @@ pub enum Problem {
     /// The database does not answer.
     #[serde(rename = "urn:leasewatch:unavailable")]
     Unavailable,
+    /// The server's machine has no font that can show a document.
+    #[serde(rename = "urn:leasewatch:no-font")]
+    NoFont,
     /// A fault of the server.
     #[serde(rename = "urn:leasewatch:internal")]
     Internal,
@@ -69,6 +72,7 @@ impl Problem {
             Self::LinkOver => Text::AccessLinkOver,
             Self::BadRequest => Text::ErrorBadRequest,
             Self::Unavailable => Text::ErrorUnavailable,
+            Self::NoFont => Text::ErrorNoFont,
             Self::Internal => Text::ErrorInternal,
         }
     }
@@ -85,7 +89,7 @@ impl ErrorView {
             Problem::Foreign | Problem::Forbidden => 403,
             Problem::TooLarge => 413,
             Problem::TooSlow => 408,
-            Problem::Unavailable => 503,
+            Problem::Unavailable | Problem::NoFont => 503,
             Problem::Internal => 500,
         };
         Self { status, problem, title: problem.title().words(Language::En), detail }
@@ -129,6 +133,7 @@ impl Page<'_> {
             Problem::LinkOver => Text::AccessLinkOverAdvice,
             Problem::BadRequest => Text::ErrorBadRequestAdvice,
             Problem::Unavailable => Text::ErrorUnavailableAdvice,
+            Problem::NoFont => Text::ErrorNoFontAdvice,
             Problem::Internal => Text::ErrorInternalAdvice,
         })
     }

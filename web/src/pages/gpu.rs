@@ -53,6 +53,8 @@ pub struct GpuView {
     pub bucket_ms: i64,
     /// Busy, measured and enrolled time of the range; `None` while it cannot be told exactly.
     pub sums: Option<Measured>,
+    /// Its clock under load beside its own past; `None` where no whole GPU sits there.
+    pub clock: Option<ClockView>,
     /// Time without a measurement, neighbours of one cause merged, in order of time.
     #[serde(serialize_with = "wire::stretches")]
     pub gaps: Vec<(Period, GapCause)>,
@@ -71,6 +73,31 @@ pub struct GpuView {
     pub events: Vec<Event>,
     /// How many more events the range has than `events` holds.
     pub events_left_out: i64,
+}
+
+/// The SM clock of minutes under full load, beside the median of the GPU's own 30 days before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum ClockView {
+    /// There is enough to compare.
+    Known {
+        /// The latest hour under load.
+        #[serde(serialize_with = "wire::at")]
+        hour: Timestamp,
+        /// Its median.
+        clock_mhz: i64,
+        /// The median of the hours before.
+        past_mhz: i64,
+        /// How many those are.
+        past_hours: i64,
+        /// One over the other.
+        ratio_ppm: i64,
+    },
+    /// Fewer than 24 hours under load are known.
+    TooLittle {
+        /// How many.
+        past_hours: i64,
+    },
 }
 
 /// Where the points of a range come from.

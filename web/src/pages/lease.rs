@@ -5,14 +5,18 @@
 //! line there, and what it shows in [`LeaseView`].
 
 mod assignments;
+mod budget;
 mod calendar;
+mod claims;
 mod history;
 mod inventory;
 mod judgement;
 mod prices;
+mod reliability;
+pub mod report;
 mod sample;
 mod sessions;
-mod table;
+pub(super) mod table;
 pub(super) mod terms;
 mod verdict;
 
@@ -23,16 +27,22 @@ use leasewatch_core::time::Timestamp;
 use serde::Serialize;
 
 use super::NodeName;
+use super::claims::ClaimLine;
 use super::lease_form::FieldFault;
 use super::leases::{LeaseState, term};
+use super::prices::OfferLine;
+use super::reliability::ReliabilityView;
 use crate::context::{Context, SUGGESTED_ZONES};
+use crate::deadline::DeadlineLine;
 use crate::format;
 use crate::i18n::{Language, Text, phrase};
 use crate::markup::Markup;
-use crate::path::{self, LeasePart, Route};
+use crate::path::{self, LeasePart, Route, pattern};
 use crate::wire;
 
-pub use judgement::{DayStates, JudgementView, UnitName, VerdictLine};
+pub use judgement::{
+    BudgetLine, BurnLine, ClaimMark, DayStates, JudgementView, UnitName, VerdictLine,
+};
 
 /// Everything that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -45,6 +55,14 @@ pub struct LeaseView {
     pub state: LeaseState,
     /// What was judged.
     pub judgement: JudgementView,
+    /// Deadlines of claims that run, or passed not long ago.
+    pub deadlines: Vec<DeadlineLine>,
+    /// Its claims, the latest first.
+    pub claims: Vec<ClaimLine>,
+    /// The claim that holds what another one was to be drafted from.
+    pub taken_by: Option<i32>,
+    /// How reliable its nodes were in the last days.
+    pub reliability: Option<ReliabilityView>,
     /// What the contract says, as files have it.
     pub terms: LeaseTerms,
     /// Every revision of the terms, the latest first.
@@ -53,6 +71,15 @@ pub struct LeaseView {
     pub assignments: Vec<AssignmentLine>,
     /// GPUs that are paid for and not assigned now, or were not last.
     pub gpus_unassigned: i64,
+    /// The most GPUs that are assigned at once, and since when, where those are more than are
+    /// contracted.
+    pub surplus: Option<Surplus>,
+    /// The weekly rule by which it runs.
+    pub schedule: Option<ScheduleLine>,
+    /// The cheapest offers of its model in price tables, in its currency.
+    pub offers: Vec<OfferLine>,
+    /// Offers that cost less per GPU-hour than it does now.
+    pub offers_cheaper: i64,
     /// Billing sessions, the latest first.
     pub sessions: Vec<SessionLine>,
     /// Changes of the hardware of its nodes within the term, the latest first.
@@ -61,8 +88,41 @@ pub struct LeaseView {
     pub may_change: bool,
     /// What was typed for a session.
     pub entered: EnteredSession,
+    /// What was typed for a weekly rule.
+    pub entered_schedule: EnteredSchedule,
     /// What is wrong with what was sent.
     pub faults: Vec<FieldFault>,
+}
+
+/// More GPUs than are contracted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Surplus {
+    /// How many are assigned.
+    pub gpus: i64,
+    /// Since when.
+    #[serde(serialize_with = "wire::at")]
+    pub since: Timestamp,
+}
+
+/// A weekly rule.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ScheduleLine {
+    /// A stretch a line.
+    pub rule: String,
+    /// The zone of its times.
+    pub zone: String,
+    /// From when it holds.
+    #[serde(serialize_with = "wire::at")]
+    pub starts_at: Timestamp,
+}
+
+/// What was typed for a weekly rule.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct EnteredSchedule {
+    /// The rule.
+    pub rule: String,
+    /// From when it holds.
+    pub from: String,
 }
 
 /// A revision of the terms.
@@ -150,9 +210,12 @@ pub(super) struct Section {
 }
 
 /// Parts of the page in their order; `None` where there is nothing to say.
-const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 8] = [
+const SECTIONS: [fn(&LeaseView, &Context) -> Option<Section>; 11] = [
     verdict::section,
+    claims::section,
+    budget::section,
     calendar::section,
+    reliability::section,
     terms::section,
     assignments::section,
     sessions::section,
@@ -219,6 +282,26 @@ impl Page<'_> {
         self.view.part(LeasePart::Assign, self.cx)
     }
 
+    /// The report of the last month that the lease was there in.
+    fn report(&self, pattern: &str) -> String {
+        let month = self.report_month();
+        let href = self.view.action(pattern, self.cx);
+        let joint = if href.contains('?') { '&' } else { '?' };
+        format!("{href}{joint}month={month}")
+    }
+
+    /// The one that runs, or the one that it ended in.
+    fn report_month(&self) -> String {
+        let terms = &self.view.terms;
+        let last = terms.ends_at.map_or(self.cx.now, |end| end.plus_ms(-1).min(self.cx.now));
+        let local = terms.zone.local(last).map(|local| (local.year, local.month));
+        local.map_or_else(String::new, path::month_text)
+    }
+
+    fn told(&self) -> String {
+        self.view.part(LeasePart::Told, self.cx)
+    }
+
     /// Hour records from its start on, up to its end or now.
     fn hours(&self) -> String {
         let zone = self.cx.zone;
@@ -244,6 +327,6 @@ impl Page<'_> {
 }
 
 /// Who wrote something.
-fn writer(by: Option<&str>, cx: &Context) -> String {
+pub(super) fn writer(by: Option<&str>, cx: &Context) -> String {
     by.map_or_else(|| cx.t(Text::LeaseCommandLine).to_owned(), str::to_owned)
 }

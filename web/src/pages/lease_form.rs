@@ -19,7 +19,8 @@ use crate::markup::{Markup, Writer};
 use crate::path::{self, LeasePart, Route, pattern};
 use crate::wire;
 
-use field::{Kind, PARTS, Spec};
+use field::PARTS;
+pub(super) use field::{Kind, Spec};
 
 pub use field::field_names;
 
@@ -60,6 +61,8 @@ pub enum LeaseMatter {
     OtherProvider,
     /// Time that another session covers.
     SessionOverlap,
+    /// There are no such clauses, or not in this version.
+    NoProfile,
     /// A GPU that another lease covers.
     Overlap {
         /// The node.
@@ -88,6 +91,7 @@ impl FieldFault {
             LeaseMatter::Invalid => text(hint),
             LeaseMatter::Taken => text(Text::LeaseTaken),
             LeaseMatter::OtherProvider => text(Text::LeaseOtherProvider),
+            LeaseMatter::NoProfile => text(Text::LeaseNoProfile),
             LeaseMatter::SessionOverlap => text(Text::LeaseSessionOverlap),
             LeaseMatter::Overlap { node, gpu, other, period } => {
                 let when = when(*period, cx);
@@ -235,32 +239,28 @@ impl Page<'_> {
 
     fn field(&self, out: &mut Writer, spec: &Spec) {
         let value = self.view.entered.get(spec.name).map_or("", String::as_str);
-        let about = (spec.name, spec.label, spec.hint);
-        match spec.kind {
-            Kind::Line => line(out, about, value, (&self.view.faults, self.cx)),
-            Kind::Choice(choices) => {
-                let words = choices().into_iter().map(|(value, text)| (value, self.cx.t(text)));
-                open_field(out, about, self.cx);
-                choice(out, spec.name, (value, self.is_wrong(spec)), words);
-                close_field(out, about, (&self.view.faults, self.cx));
-            }
-            Kind::Lines => {
-                open_field(out, about, self.cx);
-                let described = format!("about-{}", spec.name);
-                let mut attributes: Vec<(&str, &dyn Display)> = vec![
-                    ("id", &spec.name),
-                    ("name", &spec.name),
-                    ("rows", &"3"),
-                    ("spellcheck", &"false"),
-                    ("aria-describedby", &described),
-                ];
-                if self.is_wrong(spec) {
-                    attributes.push(("aria-invalid", &"true"));
-                }
-                out.element("textarea", &attributes, value);
-                close_field(out, about, (&self.view.faults, self.cx));
-            }
+        fill_in(out, spec, value, (&self.view.faults, self.cx));
+    }
+}
+
+/// A field of whatever kind, with its label, hint and fault.
+pub(super) fn fill_in(
+    out: &mut Writer,
+    spec: &Spec,
+    value: &str,
+    (faults, cx): (&[FieldFault], &Context),
+) {
+    let about = (spec.name, spec.label, spec.hint);
+    let is_wrong = faults.iter().any(|fault| fault.field == spec.name);
+    match spec.kind {
+        Kind::Line => line(out, about, value, (faults, cx)),
+        Kind::Choice(choices) => {
+            let words = choices().into_iter().map(|(value, text)| (value, cx.t(text)));
+            open_field(out, about, cx);
+            choice(out, spec.name, (value, is_wrong), words);
+            close_field(out, about, (faults, cx));
         }
+        Kind::Lines => lines(out, about, value, (faults, cx)),
     }
 }
 
@@ -317,6 +317,30 @@ pub(super) fn line(
         attributes.push(("aria-invalid", &"true"));
     }
     out.open("input", &attributes);
+    close_field(out, about, (faults, cx));
+}
+
+/// Lines to type into, with their label, hint and fault.
+pub(super) fn lines(
+    out: &mut Writer,
+    about: About,
+    value: &str,
+    (faults, cx): (&[FieldFault], &Context),
+) {
+    let name = about.0;
+    open_field(out, about, cx);
+    let described = format!("about-{name}");
+    let mut attributes: Vec<(&str, &dyn Display)> = vec![
+        ("id", &name),
+        ("name", &name),
+        ("rows", &"3"),
+        ("spellcheck", &"false"),
+        ("aria-describedby", &described),
+    ];
+    if faults.iter().any(|fault| fault.field == name) {
+        attributes.push(("aria-invalid", &"true"));
+    }
+    out.element("textarea", &attributes, value);
     close_field(out, about, (faults, cx));
 }
 

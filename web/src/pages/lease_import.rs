@@ -8,8 +8,12 @@ use crate::i18n::{Language, Text, phrase};
 use crate::path::{Route, pattern};
 
 /// What a table can hold: the value in the form, and its words.
-pub const TABLES: [(&str, Text); 2] =
-    [("leases", Text::LeaseTableLeases), ("sessions", Text::LeaseTableSessions)];
+pub const TABLES: [(&str, Text); 4] = [
+    ("leases", Text::LeaseTableLeases),
+    ("sessions", Text::LeaseTableSessions),
+    ("stops", Text::ToldStops),
+    ("records", Text::ToldRecords),
+];
 
 /// Everything that the page shows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

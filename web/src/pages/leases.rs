@@ -8,6 +8,7 @@ use leasewatch_core::time::{DAY_MS, Timestamp};
 use serde::Serialize;
 
 use crate::context::{Context, SUGGESTED_ZONES};
+use crate::deadline::DeadlineLine;
 use crate::format;
 use crate::i18n::{Language, Text, phrase};
 use crate::path::{LeasePart, Route, pattern};
@@ -65,6 +66,8 @@ pub struct LeaseLine {
     pub labels: Vec<(String, String)>,
     /// Contracted in its billing sessions alone.
     pub is_pay_as_you_go: bool,
+    /// The nearest deadline of a claim.
+    pub deadline: Option<DeadlineLine>,
 }
 
 /// A price.
@@ -225,6 +228,7 @@ impl LeasesView {
             profile: (number == 1).then(|| "acme-standard@2".to_owned()),
             labels: vec![("team".to_owned(), "nlp".to_owned())],
             is_pay_as_you_go: state == LeaseState::Stopped,
+            deadline: DeadlineLine::samples().into_iter().find(|_| number == 1),
         };
         Self {
             leases: (0..).zip(states).map(line).collect(),

@@ -9,6 +9,7 @@ use super::export::Export;
 use super::{GpuRow, NodeName, NodeStatus};
 use crate::chart::{self, Cell, Strip, time_scale};
 use crate::context::{Context, Formula, SUGGESTED_ZONES};
+use crate::deadline::DeadlineLine;
 use crate::format::{self, Datum, Measured, Quantity};
 use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
@@ -24,6 +25,8 @@ pub struct OverviewView {
     pub totals: FleetTotals,
     /// What needs attention, the most urgent first.
     pub attention: Vec<Attention>,
+    /// Deadlines of claims within seven days, and those that passed not long ago.
+    pub deadlines: Vec<DeadlineLine>,
     /// Tenants with their nodes; a single one is not named on the page.
     pub tenants: Vec<TenantLane>,
     /// What an hour of every lease costs now, in each currency; empty without a priced lease.
@@ -289,6 +292,14 @@ impl Page<'_> {
             Subject::Xid { .. } => Text::AdviceXid,
             Subject::LowCoverage { .. } => Text::AdviceCoverage,
         })
+    }
+
+    fn is_calm(&self) -> bool {
+        self.view.attention.is_empty() && self.view.deadlines.is_empty()
+    }
+
+    fn due(&self, line: &DeadlineLine) -> String {
+        phrase::deadline_of_lease(self.cx.language, &line.lease)
     }
 
     fn severity(&self, attention: &Attention) -> &'static str {

@@ -201,7 +201,8 @@ pub(super) fn overview() -> OverviewView {
     let totals = totals(&providers);
     let tenants = vec![TenantLane { tenant: "default".to_owned(), providers }];
     let running = "18.40 USD".parse().into_iter().collect();
-    OverviewView { totals, attention, tenants, running, setup: Setup::sample() }
+    let deadlines = crate::deadline::DeadlineLine::samples();
+    OverviewView { totals, attention, deadlines, tenants, running, setup: Setup::sample() }
 }
 
 fn totals(providers: &[ProviderLane]) -> FleetTotals {
@@ -254,7 +255,8 @@ pub(super) fn empty_overview() -> OverviewView {
         day: Measured::default(),
     };
     let (attention, tenants, running) = (Vec::new(), Vec::new(), Vec::new());
-    OverviewView { totals, attention, tenants, running, setup: Setup::sample() }
+    let deadlines = Vec::new();
+    OverviewView { totals, attention, deadlines, tenants, running, setup: Setup::sample() }
 }
 
 pub(super) fn node() -> NodeView {

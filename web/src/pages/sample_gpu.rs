@@ -8,8 +8,8 @@ use leasewatch_core::segment::{Event, EventKind, Origin};
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Period};
 
 use super::gpu::{
-    Detail, GapShare, GpuView, Limit, LimitKind, LimitSource, Masked, MaskedWhy, ReasonLane,
-    ReasonStretch, Series, SeriesKey,
+    ClockView, Detail, GapShare, GpuView, Limit, LimitKind, LimitSource, Masked, MaskedWhy,
+    ReasonLane, ReasonStretch, Series, SeriesKey,
 };
 use super::node::NodeView;
 use super::sample::NOW;
@@ -60,6 +60,13 @@ pub(super) fn day() -> GpuView {
         event(34, None, EventKind::ClockStepped { by_ms: -1_250 }),
     ];
     view.events_left_out = 3;
+    view.clock = Some(ClockView::Known {
+        hour: NOW.plus_ms(-HOUR_MS),
+        clock_mhz: 1_881,
+        past_mhz: 1_980,
+        past_hours: 312,
+        ratio_ppm: 950_000,
+    });
     view
 }
 
@@ -148,6 +155,7 @@ fn base(range: Period, bucket_ms: i64, detail: Detail) -> GpuView {
         detail,
         bucket_ms,
         sums: None,
+        clock: Some(ClockView::TooLittle { past_hours: 3 }),
         gaps: Vec::new(),
         gap_shares: Vec::new(),
         series: Vec::new(),

@@ -12,6 +12,8 @@ pub enum LeasePart {
     Edit,
     /// Where GPUs are assigned to it.
     Assign,
+    /// What people told about it.
+    Told,
 }
 
 impl LeasePart {
@@ -20,6 +22,7 @@ impl LeasePart {
             Self::Page => pattern::LEASE,
             Self::Edit => pattern::LEASE_EDIT,
             Self::Assign => pattern::LEASE_ASSIGN,
+            Self::Told => pattern::LEASE_TOLD,
         }
     }
 }

@@ -92,6 +92,10 @@ pub const LEASES_IMPORT: &str = "/leases/import";
 pub const LEASE: &str = "/leases/{tenant}/{lease}";
 /// A lease's view struct.
 pub const LEASE_JSON: &str = "/leases/{tenant}/{lease}/lease.json";
+/// A month of a lease as a document to hand over; query `month`.
+pub const LEASE_REPORT_PDF: &str = "/leases/{tenant}/{lease}/report.pdf";
+/// The same as one HTML file.
+pub const LEASE_REPORT_HTML: &str = "/leases/{tenant}/{lease}/report.html";
 /// The form of its terms, and where it is sent.
 pub const LEASE_EDIT: &str = "/leases/{tenant}/{lease}/edit";
 /// Where GPUs are assigned to it.
@@ -100,6 +104,58 @@ pub const LEASE_ASSIGN: &str = "/leases/{tenant}/{lease}/assign";
 pub const LEASE_ASSIGNMENT: &str = "/leases/{tenant}/{lease}/assignment";
 /// Where a billing session is added, ended or withdrawn.
 pub const LEASE_SESSION: &str = "/leases/{tenant}/{lease}/session";
+/// Where a claim is drafted from a verdict.
+pub const LEASE_CLAIM: &str = "/leases/{tenant}/{lease}/claim";
+/// Claims.
+pub const CLAIMS: &str = "/claims";
+/// Their view struct.
+pub const CLAIMS_JSON: &str = "/claims.json";
+/// The same as CSV.
+pub const CLAIMS_CSV: &str = "/claims.csv";
+/// A claim; `{claim}` is its number.
+pub const CLAIM: &str = "/claims/{claim}";
+/// A claim's view struct.
+pub const CLAIM_JSON: &str = "/claims/{claim}/claim.json";
+/// Its text in both languages.
+pub const CLAIM_TEXT: &str = "/claims/{claim}/claim.txt";
+/// Where a step of it is written down.
+pub const CLAIM_STEP: &str = "/claims/{claim}/step";
+/// Where a program tells billing sessions of a lease.
+pub const LEASE_SESSIONS_JSON: &str = "/leases/{tenant}/{lease}/sessions.json";
+/// Where the weekly rule of a lease is changed.
+pub const LEASE_SCHEDULE: &str = "/leases/{tenant}/{lease}/schedule";
+/// Bills.
+pub const BILLS: &str = "/bills";
+/// Their view struct.
+pub const BILLS_JSON: &str = "/bills.json";
+/// The same as CSV.
+pub const BILLS_CSV: &str = "/bills.csv";
+/// Where a bill is sent.
+pub const BILLS_IMPORT: &str = "/bills/import";
+/// A bill; `{tenant}` is a public name, `{bill}` a number.
+pub const BILL: &str = "/bills/{tenant}/{bill}";
+/// A bill's view struct.
+pub const BILL_JSON: &str = "/bills/{tenant}/{bill}/bill.json";
+/// Its differences as CSV.
+pub const BILL_CSV: &str = "/bills/{tenant}/{bill}/bill.csv";
+/// Where a bill that was imported wrongly is withdrawn.
+pub const BILL_WITHDRAW: &str = "/bills/{tenant}/{bill}/withdraw";
+/// Price tables, and where one is sent; query `q` is a GPU.
+pub const PRICES: &str = "/prices";
+/// The view struct.
+pub const PRICES_JSON: &str = "/prices.json";
+/// The offers as CSV.
+pub const PRICES_CSV: &str = "/prices.csv";
+/// Where a price table that was imported wrongly is withdrawn.
+pub const PRICES_WITHDRAW: &str = "/prices/withdraw";
+/// SLA profiles and own contracts, and where one is sent; query `q` is `tenant/name`.
+pub const CONTRACTS: &str = "/contracts";
+/// Their view struct.
+pub const CONTRACTS_JSON: &str = "/contracts.json";
+/// What people told about a lease, and where they tell it.
+pub const LEASE_TOLD: &str = "/leases/{tenant}/{lease}/told";
+/// Its view struct.
+pub const LEASE_TOLD_JSON: &str = "/leases/{tenant}/{lease}/told.json";
 /// The form of a node's labels, and where it is sent.
 pub const NODE_LABELS: &str = "/nodes/{node}/labels";
 /// The script that installs an agent.

@@ -3,6 +3,7 @@
 
 use super::{context, gpu_context, samples};
 use leasewatch_web::Language;
+use leasewatch_web::pages::claim::ClaimView;
 use leasewatch_web::pages::error::{ErrorView, Problem};
 use leasewatch_web::pages::gpu::{self, GpuView};
 use leasewatch_web::pages::node::{self, NodeView};
@@ -167,4 +168,22 @@ fn a_problem_body_has_the_members_of_its_standard() {
         "detail": "tz",
     });
     assert_eq!(body, expected);
+}
+
+#[test]
+fn a_claim_text_says_what_is_proven_in_both_languages() {
+    let view = ClaimView::sample();
+    for language in Language::ALL {
+        let text = view.text(language).unwrap().replace(['\u{202f}', '\u{a0}'], " ");
+        insta::assert_snapshot!(format!("claim_text.{}", language.tag()), text);
+    }
+    let file = view.file(Language::ZhCn).unwrap();
+    let (first, second) = (file.find("服务赔付申请").unwrap(), file.find("Claim for a").unwrap());
+    assert!(first < second, "the page's language comes first");
+    // The provider's own names, local time and UTC, and no name that only we know.
+    for words in ["i-0123456789", "b7-12", "A-20260701", "UTC+08:00", "UTC 2026-", "SIMULATED"] {
+        assert!(file.contains(words), "{words}");
+    }
+    assert!(!file.contains("E1") && !file.contains("gpu_lost"));
+    assert_eq!(ClaimView::refused_sample().file(Language::En), None);
 }

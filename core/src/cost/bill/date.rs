@@ -43,6 +43,11 @@ pub(super) fn period(start: &str, end: &str, zone: Zone, order: DateOrder) -> Op
     (!period.is_empty()).then_some(period)
 }
 
+/// Whether a text is a day or an instant.
+pub(super) fn is_moment(text: &str, zone: Zone, order: DateOrder) -> bool {
+    instant(text, zone, order).is_some()
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Said {
     at: Timestamp,

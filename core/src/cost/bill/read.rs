@@ -2,6 +2,7 @@
 
 use csv::StringRecord;
 
+use crate::id::clean_text;
 use crate::money::{Currency, Money, MoneyError};
 use crate::time::{Period, Zone};
 
@@ -111,12 +112,14 @@ pub enum BillRowFault {
 }
 
 /// A line that was refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedLine {
     /// Its line in the file, from 1.
     pub line: u64,
     /// Why.
     pub fault: BillRowFault,
+    /// The column with the cell that is wrong; `None` when it is the line as a whole.
+    pub column: Option<String>,
 }
 
 /// A bill as it was read.
@@ -145,6 +148,39 @@ pub enum BillFault {
     /// It has too many lines.
     #[error("a bill has at most 100000 lines")]
     TooLong,
+}
+
+impl BillRowFault {
+    /// Every fault.
+    pub const ALL: [Self; 7] = [
+        Self::Date,
+        Self::Key,
+        Self::Amount,
+        Self::Number,
+        Self::Currency,
+        Self::Text,
+        Self::Shape,
+    ];
+
+    /// Its name in the database.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Date => "date",
+            Self::Key => "key",
+            Self::Amount => "amount",
+            Self::Number => "number",
+            Self::Currency => "currency",
+            Self::Text => "text",
+            Self::Shape => "shape",
+        }
+    }
+
+    /// The fault with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fault| fault.name() == name)
+    }
 }
 
 impl QuantityUnit {
@@ -201,15 +237,21 @@ pub fn read(text: &str, columns: &BillColumns) -> Result<ReadBill, BillFault> {
             return Err(BillFault::TooLong);
         }
         let Ok(record) = record else {
-            bill.refused.push(RefusedLine { line: index, fault: BillRowFault::Shape });
+            let fault = BillRowFault::Shape;
+            bill.refused.push(RefusedLine { line: index, fault, column: None });
             continue;
         };
         let line = record.position().map_or(index, csv::Position::line);
-        let shaped = if record.len() == header.len() { Ok(()) } else { Err(BillRowFault::Shape) };
+        let is_shaped = record.len() == header.len();
+        let shaped = if is_shaped { Ok(()) } else { Err((BillRowFault::Shape, None)) };
         let row = Row { record: &record, places: &places, columns };
         match shaped.and_then(|()| row.line(line)) {
             Ok(line) => bill.lines.push(line),
-            Err(fault) => bill.refused.push(RefusedLine { line, fault }),
+            Err((fault, place)) => {
+                let name = place.and_then(|place| header.get(place));
+                let column = name.map(|name| clean_text(name.trim(), TEXT_MAX));
+                bill.refused.push(RefusedLine { line, fault, column });
+            }
         }
     }
     Ok(bill)
@@ -257,25 +299,28 @@ struct Row<'a> {
     columns: &'a BillColumns,
 }
 
+/// What is wrong with a row, and in which place.
+type Wrong = (BillRowFault, Option<usize>);
+
 impl Row<'_> {
-    fn line(&self, line: u64) -> Result<BillLine, BillRowFault> {
+    fn line(&self, line: u64) -> Result<BillLine, Wrong> {
         let places = self.places;
-        let texts = self.record.iter();
         let is_text =
             |cell: &str| cell.chars().count() <= TEXT_MAX && !cell.chars().any(char::is_control);
-        if !texts.into_iter().all(is_text) {
-            return Err(BillRowFault::Text);
+        if let Some(place) = self.record.iter().position(|cell| !is_text(cell)) {
+            return Err((BillRowFault::Text, Some(place)));
         }
-        let key = self.cell(Some(places.key)).ok_or(BillRowFault::Key)?.to_owned();
+        let key = self.cell(Some(places.key)).ok_or((BillRowFault::Key, Some(places.key)))?;
         let currency = match self.cell(places.currency) {
-            Some(cell) => cell.parse().map_err(|_| BillRowFault::Currency)?,
+            Some(cell) => cell.parse().map_err(|_| (BillRowFault::Currency, places.currency))?,
             None => self.columns.currency_else,
         };
-        let amount = self.cell(Some(places.amount)).ok_or(BillRowFault::Amount)?;
-        let amount = number(amount, currency).map_err(|_| BillRowFault::Amount)?;
+        let no_amount = (BillRowFault::Amount, Some(places.amount));
+        let amount = self.cell(Some(places.amount)).ok_or(no_amount)?;
+        let amount = number(amount, currency).map_err(|_| no_amount)?;
         let money = |place| {
             let cell = self.cell(place).map(|cell| number(cell, currency));
-            cell.transpose().map_err(|_| BillRowFault::Number)
+            cell.transpose().map_err(|_| (BillRowFault::Number, place))
         };
         let unit = match self.cell(places.unit) {
             // A unit that nobody knows is no time.
@@ -284,17 +329,23 @@ impl Row<'_> {
         };
         let quantity = money(places.quantity)?.map(|value| Quantity { nanos: value.nanos, unit });
         if quantity.is_some_and(|quantity| quantity.nanos < 0) {
-            return Err(BillRowFault::Number);
+            return Err((BillRowFault::Number, places.quantity));
         }
         let rate = money(places.rate)?;
-        Ok(BillLine { line, key, period: self.period()?, quantity, rate, amount })
+        Ok(BillLine { line, key: key.to_owned(), period: self.period()?, quantity, rate, amount })
     }
 
-    fn period(&self) -> Result<Period, BillRowFault> {
-        let start = self.cell(Some(self.places.starts)).ok_or(BillRowFault::Date)?;
-        let end = self.cell(self.places.ends).unwrap_or(start);
+    fn period(&self) -> Result<Period, Wrong> {
+        let wrong = |place| (BillRowFault::Date, place);
+        let places = self.places;
+        let start = self.cell(Some(places.starts)).ok_or(wrong(Some(places.starts)))?;
+        let end = self.cell(places.ends).unwrap_or(start);
         let (zone, order) = (self.columns.zone, self.columns.dates);
-        date::period(start, end, zone, order).ok_or(BillRowFault::Date)
+        // A day alone is a period when it is a date at all.
+        let is_date = |text: &str| date::is_moment(text, zone, order);
+        let place =
+            if is_date(start) { places.ends.or(Some(places.starts)) } else { Some(places.starts) };
+        date::period(start, end, zone, order).ok_or(wrong(place))
     }
 
     fn cell(&self, place: Option<usize>) -> Option<&str> {
@@ -356,8 +407,22 @@ mod tests {
         assert_eq!((first.quantity, first.period.whole_hours()), (Some(hours), Some(744)));
         assert_eq!(bill.lines[1].quantity.unwrap().unit, QuantityUnit::Other);
         use BillRowFault::{Amount, Date, Key, Number, Shape};
-        let faults: Vec<_> = bill.refused.iter().map(|row| (row.line, row.fault)).collect();
-        assert_eq!(faults, [(4, Key), (5, Date), (6, Amount), (7, Number), (8, Shape)]);
+        let faults: Vec<_> =
+            bill.refused.iter().map(|row| (row.line, row.fault, row.column.as_deref())).collect();
+        let columns = ["Resource", "From", "Amount", "Qty"].map(Some);
+        assert_eq!(
+            faults,
+            [
+                (4, Key, columns[0]),
+                (5, Date, columns[1]),
+                (6, Amount, columns[2]),
+                (7, Number, columns[3]),
+                (8, Shape, None)
+            ]
+        );
+        for fault in BillRowFault::ALL {
+            assert_eq!(BillRowFault::from_name(fault.name()), Some(fault));
+        }
     }
 
     #[test]

@@ -301,6 +301,47 @@ proptest! {
         prop_assert!(sum.parts.measured() <= sum.delivered_most_pct_ms());
     }
 
+    /// What was judged down or excluded stands as that, to the millisecond, however a day cuts the
+    /// hour; the pieces are the whole.
+    #[test]
+    fn judged_time_is_never_unknown(
+        said in prop::collection::vec(any_said(), 60),
+        periods in prop::collection::vec((0_i64..3_600_000, 0_i64..3_000_000), 0..4),
+        down in prop::collection::vec((-1_000_000_i64..3_600_000, 0_i64..2_000_000), 0..4),
+        excluded in prop::collection::vec((-1_000_000_i64..3_600_000, 0_i64..2_000_000), 0..4),
+        cut_ms in 0..=HOUR_MS,
+    ) {
+        let (record, profile) = hour(&said);
+        let gpu = MeasuredGpu {
+            record: &record, profile: Some(&profile), is_as_contracted: true, unhealthy_ms: 0,
+        };
+        let at = |ms| HOUR.start().plus_ms(ms);
+        let stretches = |list: &[(i64, i64)]| -> Vec<Period> {
+            list.iter().map(|(from, ms)| Period::new(at(*from), at(from + ms))).collect()
+        };
+        let (contracted, down, excluded) =
+            (stretches(&periods), stretches(&down), stretches(&excluded));
+        let within = |window: Period| {
+            let contracted: Vec<_> = contracted.iter().map(|part| part.intersect(window)).collect();
+            let states = StateTime::within(&contracted, &down, &excluded);
+            (measure(&SlotTime {
+                hour: HOUR, contracted: &contracted, gpus: &[gpu], states, reference: REFERENCE,
+            }), states)
+        };
+        let (whole, states) = within(HOUR.period());
+        let known = |part| whole.parts.of(part);
+        prop_assert_eq!(known(Part::Unavailable), states.down_ms * 100);
+        prop_assert_eq!(known(Part::Excluded), states.excluded_ms * 100);
+        prop_assert!(whole.is_conserved());
+        let [(mut sum, _), (second, _)] =
+            [Period::new(HOUR.start(), at(cut_ms)), Period::new(at(cut_ms), HOUR.end())].map(within);
+        sum.merge(&second);
+        prop_assert!(sum.is_conserved());
+        prop_assert_eq!(sum.contracted_ms, whole.contracted_ms);
+        prop_assert_eq!(sum.parts.of(Part::Unavailable), known(Part::Unavailable));
+        prop_assert_eq!(sum.parts.of(Part::Excluded), known(Part::Excluded));
+    }
+
     /// The whole hour contracted and nothing down: measured time is measured time.
     #[test]
     fn nothing_measured_is_lost(said in prop::collection::vec(any_said(), 60)) {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::availability::DownCause;
 use crate::lease::{BillingUnit, FeeCycle, Label, LeaseKind, PriceUnit, SessionSource, ShareKind};
 use crate::money::{Currency, Money};
 use crate::time::{HOUR_MS, Timestamp, Zone};
@@ -244,4 +245,4 @@ macro_rules! by_name {
     )+};
 }
 
-by_name!(LeaseKind, ShareKind, PriceUnit, FeeCycle, BillingUnit, SessionSource,);
+by_name!(LeaseKind, ShareKind, PriceUnit, FeeCycle, BillingUnit, SessionSource, DownCause,);

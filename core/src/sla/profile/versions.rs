@@ -1,7 +1,8 @@
 //! All versions of all profiles: none ever changes, and the one in force judges.
 
-use super::Profile;
+use super::{OWN_OBJECTIVE, Profile};
 use crate::id::Slug;
+use crate::lease::ProfileRef;
 use crate::time::{Period, Timestamp};
 
 /// All versions of all profiles.
@@ -40,6 +41,28 @@ impl Profiles {
     #[must_use]
     pub fn in_force(&self, id: &Slug, at: Timestamp) -> Option<&Profile> {
         self.0.iter().rev().find(|profile| profile.id == *id && profile.holds_at(at))
+    }
+
+    /// The contract that a lease names, in the version that is in force at `at`; the version that
+    /// it names where none is.
+    #[must_use]
+    pub fn contract(&self, named: &ProfileRef, at: Timestamp) -> Option<&Profile> {
+        let is_named =
+            |profile: &&Profile| profile.id == named.id && profile.version == named.version;
+        self.in_force(&named.id, at).or_else(|| self.0.iter().find(is_named))
+    }
+
+    /// Own objectives, in the version that is in force at `at`.
+    #[must_use]
+    pub fn own(&self, at: Timestamp) -> Option<&Profile> {
+        self.in_force(&Slug::new(OWN_OBJECTIVE).ok()?, at)
+    }
+
+    /// Whose rules hold at `at` for what is excluded and what is owed to a ticket: the contract's,
+    /// else those of own objectives.
+    #[must_use]
+    pub fn governing(&self, named: Option<&ProfileRef>, at: Timestamp) -> Option<&Profile> {
+        named.and_then(|named| self.contract(named, at)).or_else(|| self.own(at))
     }
 
     /// The versions in force over `period`, each with its part, in order; parts without any are

@@ -13,6 +13,10 @@ pub enum TableKind {
     Leases,
     /// Billing sessions.
     Sessions,
+    /// Time that the tenant takes out of the account.
+    Stops,
+    /// What the provider's own records say.
+    Records,
 }
 
 /// A field, whether it has to be there, and names that its column may have.
@@ -56,6 +60,24 @@ const SESSIONS: &[Field] = &[
     ("ends_at", true, &["ends_at", "end", "end time", "to", "结束时间", "关机时间"]),
 ];
 
+const STOPS: &[Field] = &[
+    ("lease", true, &["lease", "name", "rental", "租用单", "租用单名称"]),
+    ("starts_at", true, &["starts_at", "start", "start time", "from", "开始时间", "停机时间"]),
+    ("ends_at", true, &["ends_at", "end", "end time", "to", "结束时间", "恢复时间"]),
+    ("kind", false, &["kind", "type", "类型"]),
+    ("clause", false, &["clause", "exclusion", "条款"]),
+    ("reason", false, &["reason", "note", "原因", "备注"]),
+];
+
+const RECORDS: &[Field] = &[
+    ("lease", true, &["lease", "name", "rental", "租用单", "租用单名称"]),
+    ("starts_at", true, &["starts_at", "start", "start time", "from", "开始时间"]),
+    ("ends_at", true, &["ends_at", "end", "end time", "to", "结束时间", "恢复时间"]),
+    ("cause", true, &["cause", "state", "原因", "状态"]),
+    ("source", true, &["source", "url", "来源"]),
+    ("text", true, &["text", "message", "note", "正文", "说明"]),
+];
+
 /// Words of cells that mean a name of the written form.
 const VALUES: &[(&str, &str, &str)] = &[
     ("kind", "自有", "own"),
@@ -66,6 +88,19 @@ const VALUES: &[(&str, &str, &str)] = &[
     ("kind", "on-demand", "on_demand"),
     ("kind", "on demand", "on_demand"),
     ("kind", "竞价", "spot"),
+    ("kind", "停机", "stopped"),
+    ("kind", "关机", "stopped"),
+    ("kind", "维护", "maintenance"),
+    ("kind", "其他", "other"),
+    ("cause", "失联", "connectivity"),
+    ("cause", "磁盘", "disk"),
+    ("cause", "重启", "reboot"),
+    ("cause", "掉卡", "gpu_lost"),
+    ("cause", "换卡", "gpu_replaced"),
+    ("cause", "缺卡", "gpu_count"),
+    ("cause", "硬件", "hardware"),
+    ("cause", "高速网络", "fabric"),
+    ("cause", "降频", "throttle"),
     ("price_unit", "卡时", "gpu_hour"),
     ("price_unit", "gpu-hour", "gpu_hour"),
     ("price_unit", "gpu hour", "gpu_hour"),
@@ -143,6 +178,8 @@ fn fields(kind: TableKind) -> &'static [Field] {
     match kind {
         TableKind::Leases => LEASES,
         TableKind::Sessions => SESSIONS,
+        TableKind::Stops => STOPS,
+        TableKind::Records => RECORDS,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the money goes: a month of leases, by what their time was used for.
 
 mod gather;
+mod hints;
 
 use std::collections::BTreeMap;
 
@@ -16,18 +17,18 @@ use leasewatch_web::context::Context;
 use leasewatch_web::csv::{self, CostRow};
 use leasewatch_web::format::iso_date;
 use leasewatch_web::pages::costs::{CostLine, CostsView, render};
+use leasewatch_web::pages::reliability::StragglerView;
 use leasewatch_web::path::{CostGroup, Route, month_text};
 
+use super::reliability;
+use super::spent::Asked;
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
-use crate::store::cost::{self, CostLease};
+use crate::store::contracted::{self, ContractedLease};
 use crate::store::{StoreError, Tx};
 use gather::{DayCost, Gathered};
-
-/// Slot-hours of a page that are looked at minute by minute.
-const MINUTE_HOURS_MAX: i64 = 20_000;
 
 pub(in crate::http) async fn html(
     State(http): State<Http>,
@@ -86,11 +87,16 @@ pub(in crate::http) async fn running(
     now: Timestamp,
     sums: &mut Amounts,
 ) -> Result<(), StoreError> {
-    add_running(&cost::leases(tx).await?, now, sums);
+    let leases = contracted::list(tx).await?;
+    add_running(leases.iter().map(|(_, lease)| lease), now, sums);
     Ok(())
 }
 
-fn add_running(leases: &[CostLease], now: Timestamp, sums: &mut Amounts) {
+fn add_running<'a>(
+    leases: impl Iterator<Item = &'a ContractedLease>,
+    now: Timestamp,
+    sums: &mut Amounts,
+) {
     for lease in leases {
         // A moment later, so that what still runs is billed at `now`.
         let until = now.plus_ms(1);
@@ -107,7 +113,6 @@ fn add_running(leases: &[CostLease], now: Timestamp, sums: &mut Amounts) {
 struct Read {
     leases: Vec<Gathered>,
     running: Amounts,
-    has_minutes: bool,
     month: (i32, u32),
 }
 
@@ -116,23 +121,18 @@ async fn read(http: &Http, asker: &Asker, context: &Context) -> Result<Read, Fau
     let bad = || Fault::BadRequest("month".to_owned());
     let whole = context.zone.month(month.0, month.1).ok_or_else(bad)?;
     let window = Period::new(whole.start, whole.end.min(context.now).max(whole.start));
-    let (mut leases, mut running, mut budget) = (Vec::new(), Amounts::default(), MINUTE_HOURS_MAX);
-    let mut has_minutes = true;
+    let (mut leases, mut running) = (Vec::new(), Amounts::default());
+    let asked = Asked { window, zone: context.zone };
     for scope in asker.scopes() {
         let mut tx = http.db.begin(scope).await?;
-        let found = cost::leases(&mut tx).await?;
-        add_running(&found, context.now, &mut running);
-        let slots: usize = found.iter().map(|lease| cost::slots(lease).len()).sum();
-        let hours = i64::try_from(slots).unwrap_or(i64::MAX);
-        budget -= hours.saturating_mul(window.ms() / 3_600_000);
-        has_minutes &= budget >= 0;
+        let found = contracted::list(&mut tx).await?;
+        add_running(found.iter().map(|(_, lease)| lease), context.now, &mut running);
         for lease in found {
-            let asked = gather::Asked { window, zone: context.zone, has_minutes: budget >= 0 };
             leases.push(gather::gather(&mut tx, lease, asked).await?);
         }
         tx.commit().await?;
     }
-    Ok(Read { leases, running, has_minutes, month })
+    Ok(Read { leases, running, month })
 }
 
 fn month(context: &Context) -> Result<(i32, u32), Fault> {
@@ -147,7 +147,7 @@ fn out_of_range(error: MoneyError) -> Fault {
 }
 
 impl Read {
-    fn view(self, context: &Context) -> Result<CostsView, Fault> {
+    fn view(&self, context: &Context) -> Result<CostsView, Fault> {
         let state = &context.here.state.costs;
         let (mut groups, mut totals) = (BTreeMap::new(), BTreeMap::new());
         for lease in &self.leases {
@@ -172,6 +172,7 @@ impl Read {
         let mut labels: Vec<String> = labels.map(|label| label.as_str().to_owned()).collect();
         labels.sort_unstable();
         labels.dedup();
+        let slow = self.leases.iter().flat_map(|lease| lease.slow.stragglers.iter().cloned());
         Ok(CostsView {
             month: month_text(self.month),
             beside: beside(self.month),
@@ -181,8 +182,12 @@ impl Read {
             lines: lines(groups)?,
             running: self.running.iter().collect(),
             leases: i64::try_from(self.leases.len()).unwrap_or(i64::MAX),
-            hints: self.leases.into_iter().flat_map(|lease| lease.hints).collect(),
-            has_minutes: self.has_minutes,
+            has_minutes: self.leases.iter().all(|lease| lease.has_minutes),
+            slow: StragglerView {
+                compared_hours: self.leases.iter().map(|lease| lease.slow.compared_hours).sum(),
+                stragglers: slow.collect(),
+            },
+            hints: self.leases.iter().flat_map(|lease| lease.hints.iter().cloned()).collect(),
             labels,
         })
     }
@@ -198,7 +203,7 @@ impl Read {
         let rows: Vec<_> = lines
             .iter()
             .map(|(lease, day, line)| CostRow {
-                tenant: lease.lease.tenant_slug.as_str(),
+                tenant: lease.tenant_slug.as_str(),
                 provider: lease.lease.terms.provider.as_str(),
                 lease: lease.lease.terms.name.as_str(),
                 model: &lease.lease.terms.gpu_model,
@@ -214,7 +219,7 @@ fn group_name(group: &CostGroup, lease: &Gathered, day: &DayCost, context: &Cont
     let terms = &lease.lease.terms;
     match group {
         CostGroup::Lease => terms.name.to_string(),
-        CostGroup::Tenant => lease.lease.tenant_slug.to_string(),
+        CostGroup::Tenant => lease.tenant_slug.to_string(),
         CostGroup::Model => terms.gpu_model.clone(),
         CostGroup::Day => iso_date(day.day.start, context.zone),
         CostGroup::Label(wanted) => {
@@ -247,6 +252,7 @@ fn cost_line(name: &str, sum: &DayCost, pct: Option<u8>) -> Result<CostLine, Mon
     line.phantom_pct_ms = sum.measures.phantom_pct_ms;
     line.stall_ms = sum.measures.stall_ms;
     line.throttled_ms = sum.measures.attributable_ms;
+    line.rate = reliability::cell(&sum.interruptions, sum.node_ms, &sum.measures);
     line.delivered_pct_ms = sum.measures.delivered_pct_ms;
     line.per_delivered = per_hour(sum.gpus, sum.measures.delivered_pct_ms)?;
     line.per_effective = per_hour(sum.gpus, sum.measures.useful_pct_ms())?;

@@ -16,12 +16,13 @@ use axum::Json;
 use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{Html, IntoResponse, Response};
+use leasewatch_core::cost::straggler::clock_drift;
 use leasewatch_core::id::{GpuUuid, NodeId, SlotNo};
 use leasewatch_core::segment::{Event, EventKind};
-use leasewatch_core::time::{Period, Timestamp};
+use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 use leasewatch_web::context::Context;
 use leasewatch_web::csv;
-use leasewatch_web::pages::gpu::{Detail, GpuView, render};
+use leasewatch_web::pages::gpu::{ClockView, Detail, GpuView, render};
 use leasewatch_web::path::Route;
 use serde::Deserialize;
 
@@ -36,8 +37,10 @@ use crate::http::visit::Visit;
 use crate::store::gpu::{self, GpuRow};
 use crate::store::node::NodeRow;
 use crate::store::slot::{self, SlotRow};
-use crate::store::{StoreError, Tx, event, segment, tenant};
+use crate::store::{StoreError, Tx, event, hour, segment, tenant};
 
+/// The days that a GPU's clock is compared with, and the one that is compared.
+const CLOCK_DAYS: i64 = 31;
 /// Events on the page.
 const EVENTS: usize = 100;
 /// Events that are looked at; beyond it the page says at least how many are left out.
@@ -144,6 +147,7 @@ async fn view(http: &Http, asker: &Asker, at: &At, context: &Context) -> Result<
     let (events, events_left_out) = sat_here.events(&mut tx, &node.row, &trace).await?;
     let block = segment::last_block(&mut tx, node.row.key, number, range.end).await?;
     let tenants = tenant::list(&mut tx).await?.len();
+    let clock = sat_here.clock(&mut tx, &node.row, latest).await?;
     tx.commit().await?;
     let known = sat_here.present().map(|row| Known::of(row, block.as_ref()));
     let series = trace.series();
@@ -160,6 +164,7 @@ async fn view(http: &Http, asker: &Asker, at: &At, context: &Context) -> Result<
         detail: trace.plan.detail,
         bucket_ms: trace.plan.bucket_ms,
         sums: trace.is_whole.then_some(trace.sums),
+        clock,
         gaps,
         gap_shares,
         lanes: trace.lanes(),
@@ -215,6 +220,31 @@ impl Sat {
 
     fn present(&self) -> Option<&GpuRow> {
         self.gpus.first()
+    }
+
+    /// The clock under load of the GPU that sits there, beside its own past. A slice has none.
+    async fn clock(
+        &self,
+        tx: &mut Tx,
+        node: &NodeRow,
+        latest: Timestamp,
+    ) -> Result<Option<ClockView>, StoreError> {
+        let Some(gpu) = self.present().filter(|row| row.partition.is_none()) else {
+            return Ok(None);
+        };
+        let hours = (latest.plus_ms(-CLOCK_DAYS * DAY_MS).hour(), latest.hour());
+        let of = (self.slot.slot, &gpu.uuid);
+        let clocks = hour::load_clocks(tx, node.key, of, hours).await?;
+        Ok(Some(match clock_drift(&clocks) {
+            Ok(drift) => ClockView::Known {
+                hour: drift.hour.start(),
+                clock_mhz: drift.clock_mhz,
+                past_mhz: drift.past_mhz,
+                past_hours: drift.past_hours,
+                ratio_ppm: drift.ratio.0,
+            },
+            Err(past_hours) => ClockView::TooLittle { past_hours },
+        }))
     }
 
     /// Events of the node and of this slot's GPUs in the range, latest first, and how many more

@@ -6,40 +6,25 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use leasewatch_core::id::Slug;
 use leasewatch_core::lease::{BillingSession, SessionSource};
-use leasewatch_core::time::{Period, Timestamp};
+use leasewatch_core::time::Timestamp;
 use leasewatch_web::context::Context;
-use leasewatch_web::pages::NodeName;
-use leasewatch_web::pages::lease::{
-    AssignmentLine, EnteredSession, InventoryLine, LeaseView, Revision, SessionLine, render,
-};
+use leasewatch_web::pages::lease::{EnteredSession, render};
 use leasewatch_web::pages::lease_form::{FieldFault, LeaseMatter};
 use leasewatch_web::path::{LeasePart, Route};
 
-use super::lease_judgement::judgement;
-use super::leases::{gpus, state};
+use super::lease_view::{Sent, view};
 use crate::apply::entered::moment;
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::form::Fields;
 use crate::http::visit::Visit;
-use crate::store::assignment::{AssignmentKey, AssignmentRow};
+use crate::store::assignment::AssignmentKey;
 use crate::store::audit::{self, Action};
 use crate::store::billing_session::BillingSessionKey;
-use crate::store::lease::{self, LeaseRow, Written, period};
-use crate::store::node::NodeRow;
+use crate::store::lease::{self, LeaseRow, Written};
 use crate::store::user::Role;
-use crate::store::{
-    NodeKey, Scope, StoreError, TenantKey, Tx, assignment, billing_session, event, node,
-};
-
-/// Changes of hardware on the page.
-const EVENTS: usize = 100;
-/// Changes of one node that are looked through.
-const EVENTS_OF_NODE: u32 = 500;
-/// What changes hardware.
-const KINDS: [&str; 6] =
-    ["gpu_seen", "gpu_replaced", "gpu_missing", "gpu_lost", "driver_reloaded", "mig_changed"];
+use crate::store::{Scope, StoreError, TenantKey, Tx, assignment, billing_session};
 
 /// A lease by the names in its address.
 pub(in crate::http) struct At {
@@ -102,7 +87,12 @@ pub(in crate::http) async fn note(
 }
 
 /// The same of the lease that is open.
-async fn note_of(at: &mut At, asker: &Asker, context: &Context, what: &str) -> Result<(), Fault> {
+pub(super) async fn note_of(
+    at: &mut At,
+    asker: &Asker,
+    context: &Context,
+    what: &str,
+) -> Result<(), Fault> {
     let (tenant, name) = (at.row.key.tenant, at.row.terms.name.clone());
     Ok(note(&mut at.tx, (tenant, name.as_str()), (asker, context.now), what).await?)
 }
@@ -122,7 +112,7 @@ pub(in crate::http) async fn html(
     finish(answer.await, &visit, &names)
 }
 
-fn finish(answer: Result<Response, Fault>, visit: &Visit, names: &Names) -> Response {
+pub(super) fn finish(answer: Result<Response, Fault>, visit: &Visit, names: &Names) -> Response {
     answer.unwrap_or_else(|fault| fault.page(&visit.at(route(names, LeasePart::Page))))
 }
 
@@ -141,115 +131,6 @@ pub(in crate::http) async fn json(
         Ok(view) => Json(view).into_response(),
         Err(fault) => fault.problem(),
     }
-}
-
-/// What was sent and is shown again.
-#[derive(Default)]
-struct Sent {
-    entered: EnteredSession,
-    faults: Vec<FieldFault>,
-}
-
-async fn view(
-    http: &Http,
-    asker: &Asker,
-    at: At,
-    (context, sent): (&Context, Sent),
-) -> Result<LeaseView, Fault> {
-    let At { mut tx, row, may_change } = at;
-    let now = context.now;
-    let mut history = lease::revisions(&mut tx, row.key).await?;
-    history.reverse();
-    let assignments = assignment::of_lease(&mut tx, row.key).await?;
-    let mut sessions = billing_session::of_lease(&mut tx, row.key).await?;
-    let nodes = node::list(&mut tx).await?;
-    let assigned = gpus(assignments.iter(), &row.terms, now);
-    let inventory = inventory(&mut tx, &row, (&assignments, &nodes)).await?;
-    let judgement = judgement(&mut tx, row.key, &nodes, context).await?;
-    tx.commit().await?;
-    let state = state(&row.terms, &sessions, now);
-    sessions.reverse();
-    let lines = assignments.into_iter().filter_map(|row| assignment_line(row, &nodes));
-    Ok(LeaseView {
-        tenant: row.tenant.to_string(),
-        shows_tenant: asker.tenants(http, Role::Viewer).await?.len() > 1,
-        state,
-        judgement,
-        history: history.into_iter().map(revision).collect(),
-        assignments: lines.collect(),
-        gpus_unassigned: (i64::from(row.terms.gpu_count) - assigned).max(0),
-        sessions: sessions
-            .into_iter()
-            .map(|row| SessionLine {
-                number: row.key.number(),
-                starts_at: row.session.starts_at,
-                ends_at: row.session.ends_at,
-                source: row.session.source,
-            })
-            .collect(),
-        inventory,
-        may_change,
-        entered: sent.entered,
-        faults: sent.faults,
-        terms: row.terms,
-    })
-}
-
-fn revision(row: LeaseRow) -> Revision {
-    Revision {
-        revision: row.revision,
-        written_at: row.written_at,
-        written_by: row.written_by,
-        reason: row.reason,
-        terms: row.terms,
-    }
-}
-
-fn name_of(key: NodeKey, nodes: &[NodeRow]) -> Option<NodeName> {
-    let row = nodes.iter().find(|row| row.key == key)?;
-    Some(NodeName { id: row.id.to_string(), name: row.name.clone(), origin: row.origin })
-}
-
-fn assignment_line(row: AssignmentRow, nodes: &[NodeRow]) -> Option<AssignmentLine> {
-    Some(AssignmentLine {
-        number: row.key.number(),
-        node: name_of(row.node, nodes)?,
-        gpu: row.assignment.slot.0,
-        starts_at: row.assignment.starts_at,
-        ends_at: row.assignment.ends_at,
-        written_at: row.written_at,
-        written_by: row.written_by,
-        withdrawn_at: row.withdrawn_at,
-        reason: row.reason,
-    })
-}
-
-/// The latest changes of its nodes' hardware within the term and their assignments.
-async fn inventory(
-    tx: &mut Tx,
-    row: &LeaseRow,
-    (assignments, nodes): (&[AssignmentRow], &[NodeRow]),
-) -> Result<Vec<InventoryLine>, Fault> {
-    let mut spans: Vec<(NodeKey, Period)> = Vec::new();
-    for of in assignments.iter().filter(|of| of.withdrawn_at.is_none()) {
-        let span = of.period().intersect(period(&row.terms));
-        match spans.iter_mut().find(|(node, _)| *node == of.node) {
-            Some((_, known)) => {
-                *known = Period::new(known.start.min(span.start), known.end.max(span.end));
-            }
-            None => spans.push((of.node, span)),
-        }
-    }
-    let mut lines = Vec::new();
-    for (key, span) in spans {
-        let Some(node) = name_of(key, nodes) else { continue };
-        let rows = event::before_of_kinds(tx, key, span.end, &KINDS, EVENTS_OF_NODE).await?;
-        let inside = rows.into_iter().map(|row| row.event).filter(|event| event.at >= span.start);
-        lines.extend(inside.map(|event| InventoryLine { node: node.clone(), event }));
-    }
-    lines.sort_by_key(|line| std::cmp::Reverse(line.event.at));
-    lines.truncate(EVENTS);
-    Ok(lines)
 }
 
 /// Ends or withdraws an assignment.
@@ -312,7 +193,7 @@ pub(in crate::http) async fn session(
             };
             let faults = add(&mut at, &entered, (&context, written)).await?;
             if !faults.is_empty() {
-                let sent = Sent { entered, faults };
+                let sent = Sent { entered, faults, ..Sent::default() };
                 let view = view(&http, &asker, at, (&context, sent)).await?;
                 let page = Html(render(&view, &context)?);
                 return Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response());

@@ -196,6 +196,7 @@ fn of_store(refused: &NotWritten) -> FieldFault {
     match refused {
         NotWritten::NameTaken => FieldFault::new("name", LeaseMatter::Taken),
         NotWritten::OtherProvider => FieldFault::new("provider", LeaseMatter::OtherProvider),
+        NotWritten::NoProfile(..) => FieldFault::new("profile", LeaseMatter::NoProfile),
         NotWritten::Overlap(overlap) => FieldFault::new("ends_at", overlap_matter(overlap)),
     }
 }

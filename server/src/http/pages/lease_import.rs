@@ -1,17 +1,12 @@
-//! Tables of leases and of billing sessions, from a browser.
+//! Tables of leases, billing sessions, stops and records, from a browser.
 
-use std::time::Duration;
-
-use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse, Response};
 use leasewatch_core::time::Zone;
 use leasewatch_web::context::Context;
 use leasewatch_web::pages::lease_import::{EnteredTable, LeaseImportView, TableOutcome, render};
 use leasewatch_web::path::Route;
-use tokio::time::timeout;
 
 use super::lease::written;
 use super::lease_form::tenants;
@@ -19,14 +14,10 @@ use crate::apply::table::{self, Keep, Mapping, TableKind};
 use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
-use crate::http::multipart::{FormReader, Piece};
+use crate::http::upload::Upload;
 use crate::http::visit::Visit;
 use crate::store::user::Role;
 
-/// Bytes of a form with its table.
-const BYTES_MAX: usize = 4 * 1_024 * 1_024;
-/// Longest time for all of them to arrive.
-const ARRIVAL: Duration = Duration::from_secs(60);
 /// Refused rows on the page.
 const REFUSED_MAX: usize = 200;
 
@@ -76,6 +67,8 @@ async fn take(
     let tenant = asker.tenant(http, tenant, Role::Admin).await?;
     let kind = match entered.kind.as_str() {
         "sessions" => TableKind::Sessions,
+        "stops" => TableKind::Stops,
+        "records" => TableKind::Records,
         _ => TableKind::Leases,
     };
     let zone = Zone::parse(entered.timezone.trim());
@@ -101,37 +94,13 @@ async fn take(
 
 /// The fields and the bytes of the file.
 async fn receive(request: Request) -> Result<(EnteredTable, Vec<u8>), Fault> {
-    let not_a_form = || Fault::BadRequest("content-type".to_owned());
-    let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let mut reader = FormReader::new(kind.unwrap_or_default()).map_err(|_| not_a_form())?;
-    let body = timeout(ARRIVAL, to_bytes(request.into_body(), BYTES_MAX)).await;
-    let body = body.map_err(|_| Fault::TooSlow)?.map_err(|_| Fault::TooLarge)?;
-    reader.push(&body);
-    let mut fields: Vec<(String, Vec<u8>)> = Vec::new();
-    loop {
-        match reader.next().map_err(|_| not_a_form())? {
-            Some(Piece::Field { name, .. }) => fields.push((name, Vec::new())),
-            Some(Piece::Data(data)) => {
-                if let Some((_, bytes)) = fields.last_mut() {
-                    bytes.extend_from_slice(&data);
-                }
-            }
-            Some(Piece::End) => break,
-            None => return Err(not_a_form()),
-        }
-    }
-    let bytes = |wanted: &str| {
-        let found = fields.iter().find(|(name, _)| name == wanted);
-        found.map(|(_, bytes)| bytes.clone()).unwrap_or_default()
-    };
-    let text =
-        |name: &str| String::from_utf8_lossy(&bytes(name)).chars().take(1_000).collect::<String>();
+    let upload = Upload::read(request).await?;
     let entered = EnteredTable {
-        tenant: text("tenant"),
-        kind: text("kind"),
-        columns: text("columns"),
-        timezone: text("timezone"),
-        partial: text("partial") == "yes",
+        tenant: upload.text("tenant"),
+        kind: upload.text("kind"),
+        columns: upload.text("columns"),
+        timezone: upload.text("timezone"),
+        partial: upload.text("partial") == "yes",
     };
-    Ok((entered, bytes("file")))
+    Ok((entered, upload.bytes("file").to_vec()))
 }

@@ -1,38 +1,77 @@
 //! What was judged of a lease, for its page.
 
-use leasewatch_core::sla::verdict::Remedy;
-use leasewatch_core::time::{DAY_MS, Period};
-use leasewatch_web::context::Context;
-use leasewatch_web::pages::lease::{DayStates, JudgementView, UnitName, VerdictLine};
+use std::cmp::Reverse;
 
+use leasewatch_core::sla::verdict::Remedy;
+use leasewatch_core::time::{DAY_MS, Period, Timestamp};
+use leasewatch_web::context::Context;
+use leasewatch_web::pages::lease::{ClaimMark, DayStates, JudgementView, UnitName, VerdictLine};
+
+use super::lease_budget::budgets;
+use crate::http::deadlines::claim_of;
 use crate::http::error::Fault;
 use crate::store::availability::{self, HourStates};
+use crate::store::claim::ClaimRow;
+use crate::store::lease::LeaseRow;
 use crate::store::node::NodeRow;
 use crate::store::verdict::{self, Basis, VerdictRow};
-use crate::store::{LeaseKey, Tx};
+use crate::store::{LeaseKey, StoreError, Tx};
 
 /// Days of the calendar: this month and the last, in any zone.
 const CALENDAR_DAYS: i64 = 62;
 /// Windows that are shown reach back so far.
 const VERDICT_DAYS: i64 = 400;
 
-/// Within the transaction of the page.
+/// What the page shows, within its transaction.
 pub(super) async fn judgement(
     tx: &mut Tx,
-    lease: LeaseKey,
-    nodes: &[NodeRow],
+    lease: &LeaseRow,
+    (nodes, claims): (&[NodeRow], &[ClaimRow]),
     context: &Context,
 ) -> Result<JudgementView, Fault> {
+    let back = |days: i64| Period::new(context.now.plus_ms(-days * DAY_MS), context.now.plus_ms(1));
+    let shown = (context, back(CALENDAR_DAYS), back(VERDICT_DAYS));
+    judgement_of(tx, lease, (nodes, claims), shown).await
+}
+
+/// Hours that begin in `calendar`, and verdicts whose windows touch `windows`.
+pub(super) async fn judgement_of(
+    tx: &mut Tx,
+    lease: &LeaseRow,
+    (nodes, claims): (&[NodeRow], &[ClaimRow]),
+    (context, calendar, windows): (&Context, Period, Period),
+) -> Result<JudgementView, Fault> {
+    let hours = (calendar.start.hour(), calendar.end.plus_ms(-1).hour().next());
     let now = context.now;
-    let hours = (now.plus_ms(-CALENDAR_DAYS * DAY_MS).hour(), now.hour().next());
-    let hours = availability::by_hour(tx, lease, hours).await?;
-    let shown = Period::new(now.plus_ms(-VERDICT_DAYS * DAY_MS), now.plus_ms(1));
-    let mut rows = verdict::current(tx, lease, shown).await?;
-    rows.sort_by_key(|row| std::cmp::Reverse(row.judged.of.window.start));
+    let hours = availability::by_hour(tx, lease.key, hours).await?;
+    let mut rows = verdict::current(tx, lease.key, windows).await?;
+    // Verdicts of one window and objective stand together.
+    rows.sort_by_key(|row| {
+        let of = &row.judged.of;
+        (Reverse(of.window.start), Reverse(of.window.end), of.objective.clone())
+    });
+    let (budgets, judged_until) = budgets(tx, lease, (&rows, nodes), now).await?;
+    let marked = |row: VerdictRow| {
+        let claim = claim_of(claims, lease.key, &row.judged);
+        let claim = claim.map(|of| ClaimMark { number: of.number, state: of.claim.state.name() });
+        VerdictLine { claim, ..line(row, nodes) }
+    };
     Ok(JudgementView {
         days: days(&hours, context),
-        verdicts: rows.into_iter().map(|row| line(row, nodes)).collect(),
+        verdicts: rows.into_iter().map(marked).collect(),
+        budgets,
+        judged_until,
     })
+}
+
+/// The last revision of each verdict that the page shows.
+pub(super) async fn verdicts(
+    tx: &mut Tx,
+    lease: LeaseKey,
+    now: Timestamp,
+) -> Result<Vec<VerdictRow>, StoreError> {
+    let shown = Period::new(now.plus_ms(-VERDICT_DAYS * DAY_MS), now.plus_ms(1));
+    verdict::current(tx, lease, shown).await
 }
 
 /// Hours put together by the day of the page's zone that they begin in.
@@ -65,6 +104,10 @@ fn line(row: VerdictRow, nodes: &[NodeRow]) -> VerdictLine {
     let figures = judged.figures;
     let remedies = judged.details.lacks.iter();
     VerdictLine {
+        hash: row.hash.to_string(),
+        is_owed: judged.is_owed(),
+        claimed_ms: figures.claimed_ms,
+        claim: None,
         is_contract: judged.of.basis == Basis::Contract,
         objective: judged.of.objective.to_string(),
         unit: unit(&judged.of.unit, nodes),
@@ -89,7 +132,7 @@ fn line(row: VerdictRow, nodes: &[NodeRow]) -> VerdictLine {
 }
 
 /// `lease`, a node's id, or `node/slot`.
-fn unit(name: &str, nodes: &[NodeRow]) -> UnitName {
+pub(super) fn unit(name: &str, nodes: &[NodeRow]) -> UnitName {
     let named = |id: &str| {
         let row = nodes.iter().find(|row| row.id.to_string() == id);
         row.map_or_else(|| id.to_owned(), |row| row.name.clone())

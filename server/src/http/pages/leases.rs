@@ -8,15 +8,16 @@ use leasewatch_core::lease::{LeaseKind, LeaseTerms};
 use leasewatch_core::time::Timestamp;
 use leasewatch_web::context::Context;
 use leasewatch_web::csv;
+use leasewatch_web::deadline::DeadlineLine;
 use leasewatch_web::pages::leases::{
     LeaseLine, LeaseState, LeasesView, PriceNow, arranged, render,
 };
 use leasewatch_web::path::Route;
 
-use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
+use crate::http::{Http, deadlines};
 use crate::store::assignment::AssignmentRow;
 use crate::store::billing_session::SessionRow;
 use crate::store::lease::{self, LeaseRow, period};
@@ -74,6 +75,7 @@ async fn view(http: &Http, asker: &Asker, context: &Context) -> Result<LeasesVie
         let mut tx = http.db.begin(scope).await?;
         let assignments = assignment::list(&mut tx).await?;
         let nodes = node::list(&mut tx).await?;
+        let due = deadlines::of_scope(&mut tx, context.now).await?;
         for row in lease::list(&mut tx).await? {
             let sessions = sessions(&mut tx, &row).await?;
             let own: Vec<_> = assignments.iter().filter(|of| of.lease == row.key).collect();
@@ -81,6 +83,8 @@ async fn view(http: &Http, asker: &Asker, context: &Context) -> Result<LeasesVie
             let mut line = line(&row, &sessions, count, context.now);
             let is_own = |node: &&NodeRow| own.iter().any(|of| of.node == node.key);
             line.origin = nodes.iter().filter(is_own).map(|node| node.origin).max();
+            let is_of = |one: &&DeadlineLine| one.lease == line.name && one.tenant == line.tenant;
+            line.deadline = due.iter().find(is_of).cloned();
             lines.push(line);
         }
         tx.commit().await?;
@@ -128,6 +132,7 @@ fn line(row: &LeaseRow, sessions: &[SessionRow], gpus: i64, now: Timestamp) -> L
         profile: terms.profile.as_ref().map(|of| format!("{}@{}", of.id, of.version)),
         labels: terms.labels.iter().map(label).collect(),
         is_pay_as_you_go: !sessions.is_empty(),
+        deadline: None,
     }
 }
 

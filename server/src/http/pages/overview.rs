@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::response::{Html, IntoResponse, Response};
 use leasewatch_core::cost::Amounts;
 use leasewatch_core::segment::EventKind;
+use leasewatch_core::sla::claim::Urgency;
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp};
 use leasewatch_web::format::{Datum, Measured};
 use leasewatch_web::names::Standing;
@@ -18,10 +19,10 @@ use leasewatch_web::path::Route;
 
 use super::costs;
 use super::gpus::{self, GpuHours, NodeNow};
-use crate::http::Http;
 use crate::http::asking::Asker;
 use crate::http::error::Fault;
 use crate::http::visit::Visit;
+use crate::http::{Http, deadlines};
 use crate::store::{StoreError, Tx, event, node};
 
 /// The latest XIDs of a node that are counted; a storm shows at least as many.
@@ -72,9 +73,11 @@ pub(in crate::http) async fn view(
     let mut attention = Vec::new();
     let mut fleet = Sums::default();
     let mut running = Amounts::default();
+    let mut due = Vec::new();
     for scope in asker.scopes() {
         let mut tx = http.db.begin(scope).await?;
         costs::running(&mut tx, now, &mut running).await?;
+        due.extend(deadlines::of_scope(&mut tx, now).await?);
         for row in node::list(&mut tx).await? {
             let node = NodeNow::of(http, row);
             let day = gpus::strip_hours(now);
@@ -93,6 +96,8 @@ pub(in crate::http) async fn view(
         tx.commit().await?;
     }
     attention.sort_by_key(urgency);
+    due.retain(|line| line.urgency != Urgency::Later);
+    due.sort_by_key(|line| line.at);
     let providers = |providers: BTreeMap<String, Vec<NodeLane>>| {
         providers.into_iter().map(|(provider, nodes)| ProviderLane { provider, nodes }).collect()
     };
@@ -100,6 +105,7 @@ pub(in crate::http) async fn view(
     Ok(OverviewView {
         totals: fleet.totals(),
         attention,
+        deadlines: due,
         tenants: tenants
             .map(|(tenant, p)| TenantLane { tenant, providers: providers(p) })
             .collect(),

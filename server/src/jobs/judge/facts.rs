@@ -6,6 +6,7 @@ use leasewatch_core::availability::{
     DownCause, DownEvidence, EvidenceClass, EvidenceSource, Exclusion, Ground, SlotFacts, Stretch,
     StretchContent, evaluate, never_seen, tenant_stop, union,
 };
+use leasewatch_core::cost::NodeHour;
 use leasewatch_core::id::{Hash, SlotNo};
 use leasewatch_core::metering::{Grain, HourProfile, laid_out};
 use leasewatch_core::segment::{EventKind, Origin};
@@ -13,10 +14,11 @@ use leasewatch_core::time::{Hour, Period, Timestamp};
 
 use crate::store::availability::Judged;
 use crate::store::contracted::ContractedLease;
+use crate::store::cost::{NodeRecords, SlotPart};
 use crate::store::hour::{self, HourRow};
 use crate::store::node::{self, NodeRow};
 use crate::store::{
-    LeaseKey, NodeKey, StoreError, Tx, event, liveness, notice, segment, session, slot,
+    LeaseKey, NodeKey, StoreError, Tx, event, gpu, liveness, notice, segment, session, slot,
 };
 
 /// Planned stops that are looked at, the latest before the end of the time in question.
@@ -64,6 +66,7 @@ pub(super) struct NodeFacts {
     observer: Vec<Period>,
     /// Stops that the node's own goodbyes show.
     stops: Vec<Exclusion>,
+    records: NodeRecords,
 }
 
 impl NodeFacts {
@@ -77,6 +80,7 @@ impl NodeFacts {
         let period = Period::new(from.start(), to.start());
         let mut laid = HashMap::new();
         let mut first_seen = HashMap::new();
+        let mut records = NodeRecords::new(gpu::of_node(tx, key).await?);
         let rows = hour::of_node(tx, key, from, to).await?;
         for slot in slot::of_node(tx, key).await? {
             first_seen.insert(slot.slot, slot.first_seen_at);
@@ -89,7 +93,11 @@ impl NodeFacts {
                 let hour = of_hour[0].record.hour;
                 laid.insert((slot.slot, hour), lay_out(hour, of_hour, &profiles));
             }
+            for (hour, gpu, profile) in profiles {
+                records.add_profile((slot.slot, hour, gpu), profile);
+            }
         }
+        rows.into_iter().for_each(|row| records.add(row.slot, row.record));
         let recorded = segment::periods(tx, key, period).await?;
         let sessions = session::periods(tx, key, period).await?;
         // A replayed past never had a stream.
@@ -103,7 +111,7 @@ impl NodeFacts {
             Origin::Measured | Origin::Simulated => liveness::periods(tx, period).await?,
         };
         let stops = stops(tx, key, period).await?;
-        Ok(Some(Self { node, laid, first_seen, recorded, reachable, observer, stops }))
+        Ok(Some(Self { node, laid, first_seen, recorded, reachable, observer, stops, records }))
     }
 
     /// Judges one slot and hour of a lease.
@@ -139,6 +147,15 @@ impl NodeFacts {
             grain: laid.map_or(Grain::Exact, |laid| laid.grain),
             records: laid.map_or_else(|| Hash::of(&[]), |laid| laid.records),
         }
+    }
+
+    /// Adds what a lease had of a slot in an hour, as it was judged.
+    pub(super) fn add_spent(&self, lease: &ContractedLease, judged: &Judged, sum: &mut NodeHour) {
+        let (slot, hour) = (judged.slot, judged.hour);
+        let contracted = lease.of_slot(judged.node, slot, hour.period());
+        let states = &judged.stretches;
+        let part = SlotPart { slot, hour, contracted: &contracted, states };
+        self.records.add_to(sum, &lease.terms, part);
     }
 
     /// A slot that was not seen yet is down while the agent was there, counted, and read the

@@ -6,22 +6,21 @@
 
 use leasewatch_core::availability::{Ground, StateStretch};
 use leasewatch_core::id::{NodeId, SlotNo, Slug};
-use leasewatch_core::money::Money;
 use leasewatch_core::sla::claim::ClaimState;
-use leasewatch_core::sla::credit::{Charges, credit};
+use leasewatch_core::sla::claim_facts::{CreditDetail, OutageDetail};
 use leasewatch_core::sla::dialect::Filings;
-use leasewatch_core::sla::judgement::{Member, Trial, side_by_side};
-use leasewatch_core::sla::profile::{CreditForm, OWN_OBJECTIVE, Objective, Profile};
+use leasewatch_core::sla::judgement::{Member, MemberVerdict, Trial, side_by_side};
+use leasewatch_core::sla::profile::{OWN_OBJECTIVE, Objective, Profile};
 use leasewatch_core::sla::verdict::{Outcome, Verdict};
 use leasewatch_core::sla::window::{BillingCycle, LeaseTime, WindowRule};
 use leasewatch_core::time::{DAY_MS, Period, Timestamp};
 
-use super::{Case, charges};
+use super::Case;
+use super::charges::{self, Owed, Prior};
 use crate::store::claim::{self, ClaimRow};
 use crate::store::judge_work::JudgeReason;
 use crate::store::verdict::{
-    self, Basis, CreditDetail, Details, Figures, Judged, JudgedBy, OutageDetail, VerdictOf,
-    VerdictRow,
+    self, Basis, Details, Figures, Judged, JudgedBy, VerdictOf, VerdictRow,
 };
 use crate::store::{StoreError, Tx, availability, node};
 
@@ -41,7 +40,8 @@ pub(super) async fn put(
     let known = verdict::current(tx, case.lease.key, span).await?;
     let mut judged = Vec::new();
     for part in parts(case, asked) {
-        judged.extend(part.judge(case, &states, &claims));
+        let prior = part.prior(tx, case).await?;
+        judged.extend(part.judge(case, &states, (&claims, &prior)));
     }
     let is_known = |of: &VerdictOf| known.iter().any(|row| row.judged.of == *of);
     judged.retain(|one| {
@@ -189,34 +189,52 @@ impl States {
 }
 
 impl Part<'_> {
-    fn judge(&self, case: &Case, states: &States, claims: &[ClaimRow]) -> Vec<Judged> {
-        let nodes = states.within(self.force);
+    /// What the lease cost in the window before each, for clauses that look there.
+    async fn prior(&self, tx: &mut Tx, case: &Case) -> Result<Vec<Prior>, StoreError> {
         let lease = lease_time(case);
+        let mut prior = Vec::new();
+        for objective in self.profile.objectives.iter().filter(|one| charges::looks_back(one)) {
+            for asked in &self.asked {
+                for window in objective.window.windows(&lease, *asked) {
+                    prior.extend(charges::before(tx, case, (objective, window)).await?);
+                }
+            }
+        }
+        Ok(prior)
+    }
+
+    fn judge(
+        &self,
+        case: &Case,
+        states: &States,
+        (claims, prior): (&[ClaimRow], &[Prior]),
+    ) -> Vec<Judged> {
+        let nodes = states.within(self.force);
         let notices: Vec<Timestamp> =
             claims.iter().filter_map(|row| row.claim.notified_at).collect();
         let mut out = Vec::new();
         for asked in &self.asked {
             for objective in &self.profile.objectives {
-                let claimed = claimed(claims, objective, self.window_of(objective, &lease, *asked));
-                let profile =
-                    Profile { objectives: vec![objective.clone()], ..self.profile.clone() };
-                let trial = Trial {
-                    contract: (self.basis == Basis::Contract).then_some(&profile),
-                    own: if self.basis == Basis::Contract { self.own } else { &profile },
-                    lease,
-                    asked: *asked,
-                    as_of: case.as_of(),
-                    filings: Filings { claimed: &claimed, notices: &notices },
+                let judge = |claimed: &[Period]| {
+                    let filings = Filings { claimed, notices: &notices };
+                    self.try_objective(case, (objective, *asked), filings, &nodes)
                 };
-                let judgement = side_by_side(&trial, &nodes);
-                let verdicts = match self.basis {
-                    Basis::Contract => judgement.contract,
-                    Basis::Quality => judgement.quality,
-                };
-                for of in verdicts {
+                for of in judge(&[]) {
                     let Some(unit) = states.unit(of.member) else { continue };
+                    // Each unit and window has claims of its own.
+                    let claimed = claimed(claims, (objective, &unit), self.clipped(&of.verdict));
+                    let is_same = |one: &MemberVerdict| {
+                        (one.member, one.verdict.window) == (of.member, of.verdict.window)
+                    };
+                    let less = (!claimed.is_empty())
+                        .then(|| judge(&claimed).into_iter().find(is_same))
+                        .flatten();
+                    let of = less.unwrap_or(of);
                     let slots = slots_of(of.member, &nodes);
-                    let (owed, detail) = self.owed(case, objective, &of.verdict, (&slots, &nodes));
+                    let rule = objective.credit.as_ref().filter(|_| self.basis == Basis::Contract);
+                    let (owed, detail) = rule.map_or_else(Default::default, |rule| {
+                        charges::owed(case, (rule, &of.verdict), (&slots, &nodes), prior)
+                    });
                     let is_over = of.verdict.window.period.end <= case.as_of();
                     out.push(self.judged((unit, &of.verdict, is_over), owed, detail));
                 }
@@ -225,48 +243,33 @@ impl Part<'_> {
         out
     }
 
-    fn window_of(&self, objective: &Objective, lease: &LeaseTime, asked: Period) -> Period {
-        let windows = objective.window.windows(lease, asked);
-        windows.first().map_or(asked, |window| window.period)
-    }
-
-    fn owed(
+    fn try_objective(
         &self,
         case: &Case,
-        objective: &Objective,
-        verdict: &Verdict,
-        (unit, nodes): (&[&[StateStretch]], &[Vec<Vec<StateStretch>>]),
-    ) -> (Option<Owed>, CreditDetail) {
-        let none = CreditDetail::default();
-        let Some(rule) = objective.credit.as_ref().filter(|_| self.basis == Basis::Contract) else {
-            return (None, none);
+        (objective, asked): (&Objective, Period),
+        filings: Filings<'_>,
+        nodes: &[Vec<Vec<StateStretch>>],
+    ) -> Vec<MemberVerdict> {
+        let profile = Profile { objectives: vec![objective.clone()], ..self.profile.clone() };
+        let trial = Trial {
+            contract: (self.basis == Basis::Contract).then_some(&profile),
+            own: if self.basis == Basis::Contract { self.own } else { &profile },
+            lease: lease_time(case),
+            asked,
+            as_of: case.as_of(),
+            filings,
         };
-        let all: Vec<&[StateStretch]> = nodes.iter().flatten().map(Vec::as_slice).collect();
-        let amounts = charges::amounts(case.terms(), verdict.window, unit, &all);
-        let mut starts: Vec<Timestamp> = case.lease.sessions.iter().map(|s| s.starts_at).collect();
-        starts.push(case.terms().starts_at);
-        let charges = Charges {
-            unit: amounts.unit,
-            lease: amounts.lease,
-            // The window before is another verdict's, and its hours may not be loaded.
-            prior_lease: None,
-            hourly: amounts.hourly,
-            starts: &starts,
-        };
-        match credit(rule, verdict, &charges) {
-            Ok(None) => (None, none),
-            Ok(Some(owed)) => {
-                let detail = CreditDetail {
-                    below_ppm: owed.tier.map(|tier| tier.below.ppm()),
-                    share_ppm: owed.tier.map(|tier| tier.share.ppm()),
-                    credited_ms: owed.credited_ms,
-                    limits: owed.limits.iter().map(|limit| limit.name().to_owned()).collect(),
-                    missing: None,
-                };
-                (Some((owed.amount, owed.form)), detail)
-            }
-            Err(error) => (None, CreditDetail { missing: Some(error.to_string()), ..none }),
+        let judgement = side_by_side(&trial, nodes);
+        match self.basis {
+            Basis::Contract => judgement.contract,
+            Basis::Quality => judgement.quality,
         }
+    }
+
+    /// The window as far as this version judges it.
+    fn clipped(&self, verdict: &Verdict) -> Period {
+        let Period { start, end } = verdict.window.period;
+        Period::new(start.max(self.force.start), end.min(self.force.end))
     }
 
     fn judged(
@@ -275,7 +278,6 @@ impl Part<'_> {
         credit: Option<Owed>,
         credit_detail: CreditDetail,
     ) -> Judged {
-        let window = verdict.window.period;
         let (sums, downtime) = (&verdict.sums, &verdict.downtime);
         let ground =
             |ground: &Ground| (ground.class.name().to_owned(), ground.cause.name().to_owned());
@@ -291,10 +293,7 @@ impl Part<'_> {
                 basis: self.basis,
                 objective: verdict.objective.clone(),
                 unit,
-                window: Period::new(
-                    window.start.max(self.force.start),
-                    window.end.min(self.force.end),
-                ),
+                window: self.clipped(verdict),
             },
             is_over,
             outcome: verdict.outcome,
@@ -327,8 +326,6 @@ impl Part<'_> {
     }
 }
 
-type Owed = (Money, CreditForm);
-
 fn slots_of(member: Member, nodes: &[Vec<Vec<StateStretch>>]) -> Vec<&[StateStretch]> {
     match member {
         Member::All => nodes.iter().flatten().map(Vec::as_slice).collect(),
@@ -337,11 +334,18 @@ fn slots_of(member: Member, nodes: &[Vec<Vec<StateStretch>>]) -> Vec<&[StateStre
     }
 }
 
-/// Downtime that was claimed for another window or objective, and not refused.
-fn claimed(claims: &[ClaimRow], objective: &Objective, window: Period) -> Vec<Period> {
+/// Downtime of a unit that was claimed for another window or objective, and not refused. Where
+/// single outages are paid for, each is claimed by itself, in the same window too.
+fn claimed(
+    claims: &[ClaimRow],
+    (objective, unit): (&Objective, &str),
+    window: Period,
+) -> Vec<Period> {
     let filed = |row: &&ClaimRow| {
+        let is_other = (&row.draft.objective, row.draft.window) != (&objective.id, window);
         matches!(row.claim.state, ClaimState::Filed | ClaimState::Accepted { .. })
-            && (&row.draft.objective, row.draft.window) != (&objective.id, window)
+            && claim::overlaps(&row.draft.unit, unit)
+            && (is_other || objective.target.is_none())
     };
     claims.iter().filter(filed).flat_map(|row| row.draft.intervals.iter().copied()).collect()
 }

@@ -13,6 +13,8 @@ use crate::store::column::Column;
 use crate::store::judge_work::JudgeReason;
 
 pub(super) struct Row {
+    pub(super) tenant_id: i32,
+    pub(super) lease_id: i32,
     pub(super) basis: String,
     pub(super) objective: String,
     pub(super) unit: String,

@@ -64,6 +64,20 @@ const LEASES: &str = "--lw\r\nContent-Disposition: form-data; name=\"tenant\"\r\
     --lw\r\nContent-Disposition: form-data; name=\"timezone\"\r\n\r\nUTC\r\n\
     --lw\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.csv\"\r\n\r\n\
     name,provider,gpu,count,start,currency\nmade-in-test,default,H100,8,2026-08-01,USD\n\r\n--lw--\r\n";
+const BILL: &str = "--lw\r\nContent-Disposition: form-data; name=\"tenant\"\r\n\r\n{tenant}\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"provider\"\r\n\r\ndefault\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"action\"\r\n\r\nstore\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"starts\"\r\n\r\nfrom\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nid\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"amount\"\r\n\r\namount\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b.csv\"\r\n\r\n\
+    from,id,amount\n2026-08-01,x,1.00\n\r\n--lw--\r\n";
+const PRICES: &str = "--lw\r\nContent-Disposition: form-data; name=\"currency\"\r\n\r\nUSD\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"columns\"\r\n\r\ngpu=g,count=n,on_demand=p\r\n\
+    --lw\r\nContent-Disposition: form-data; name=\"file\"; filename=\"p.csv\"\r\n\r\n\
+    g,n,p\nH100,8,20\n\r\n--lw--\r\n";
+const CONTRACT: &str = "tenant={tenant}&contract=made-in-test&provider=Acme&product=x&url=x&read_on=2026-11-30&deadline=not_stated&objective=a&unit=node&target=99.5&denominator=contracted&predicates=unusable&partial_slice=exact&window=billing";
+const SESSIONS: &str = r#"{"sessions":[{"id":"told","starts_at":"2026-07-01T00:00:00Z","ends_at":"2026-07-02T00:00:00Z"}]}"#;
 const NEW_LEASE: &str = "tenant={tenant}&name=made-in-test&provider=default&gpu_model=H100&gpu_count=8&starts_at=2026-08-01&currency=USD";
 const TERMS: &str =
     "name={lease}&provider=default&gpu_model=H200&gpu_count=8&starts_at=2026-08-01&currency=USD";
@@ -124,12 +138,44 @@ pub(super) const CASES: &[Case] = &[
     post("/leases/import", Admin, OfTenant(LEASES), Wrote("lease_changed")),
     get("/leases/{tenant}/{lease}", Viewer, OfTenant("")),
     get("/leases/{tenant}/{lease}/lease.json", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/report.pdf", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/report.html", Viewer, OfTenant("")),
     get("/leases/{tenant}/{lease}/edit", Admin, OfTenant("")),
     post("/leases/{tenant}/{lease}/edit", Admin, OfTenant(TERMS), Wrote("lease_changed")),
     get("/leases/{tenant}/{lease}/assign", Admin, OfTenant("")),
     post("/leases/{tenant}/{lease}/assign", Admin, OfTenant("starts_at=&ends_at=&gpu={node}:0"), Wrote("lease_changed")),
     post("/leases/{tenant}/{lease}/assignment", Admin, OfTenant("number={assignment}&action=withdraw"), Wrote("lease_changed")),
     post("/leases/{tenant}/{lease}/session", Admin, OfTenant("number={billed}&action=withdraw"), Wrote("lease_changed")),
+    post("/leases/{tenant}/{lease}/claim", Admin, OfTenant("verdict={verdict}"), Wrote("claim_changed")),
+    get("/claims", Viewer, Nobodys("")),
+    get("/claims.json", Viewer, Nobodys("")),
+    get("/claims.csv", Viewer, Nobodys("")),
+    get("/claims/{claim}", Viewer, OfTenant("")),
+    get("/claims/{claim}/claim.json", Viewer, OfTenant("")),
+    get("/claims/{claim}/claim.txt", Viewer, OfTenant("")),
+    post("/claims/{claim}/step", Admin, OfTenant("step=notify&at=&words=ticket+1"), Wrote("claim_changed")),
+    post("/leases/{tenant}/{lease}/sessions.json", Admin, OfTenant(SESSIONS), Wrote("lease_changed")),
+    post("/leases/{tenant}/{lease}/schedule", Admin, OfTenant("action=set&rule=mon+09:00-10:00&rule_from=2026-09-01"), Wrote("lease_changed")),
+    get("/bills", Viewer, Nobodys("")),
+    get("/bills.json", Viewer, Nobodys("")),
+    get("/bills.csv", Viewer, Nobodys("")),
+    get("/bills/import", Admin, Nobodys("")),
+    post("/bills/import", Admin, OfTenant(BILL), Wrote("bill_added")),
+    get("/bills/{tenant}/{bill}", Viewer, OfTenant("")),
+    get("/bills/{tenant}/{bill}/bill.json", Viewer, OfTenant("")),
+    get("/bills/{tenant}/{bill}/bill.csv", Viewer, OfTenant("")),
+    post("/bills/{tenant}/{bill}/withdraw", Admin, OfTenant(""), Wrote("bill_added")),
+    get("/contracts", Viewer, Nobodys("")),
+    get("/contracts.json", Viewer, Nobodys("")),
+    post("/contracts", Admin, OfTenant(CONTRACT), Wrote("profile_changed")),
+    get("/prices", Viewer, Nobodys("")),
+    get("/prices.json", Viewer, Nobodys("")),
+    get("/prices.csv", Viewer, Nobodys("")),
+    post("/prices", Operator, Nobodys(PRICES), Wrote("prices_changed")),
+    post("/prices/withdraw", Operator, Nobodys("number=1&action=withdraw"), Wrote("prices_changed")),
+    get("/leases/{tenant}/{lease}/told", Viewer, OfTenant("")),
+    get("/leases/{tenant}/{lease}/told.json", Viewer, OfTenant("")),
+    post("/leases/{tenant}/{lease}/told", Admin, OfTenant("number={notice}&action=withdraw_notice"), Wrote("notice_changed")),
     get("/nodes/{node}/labels", Admin, OfTenant("")),
     post("/nodes/{node}/labels", Admin, OfTenant("labels=team%3Dx"), Wrote("lease_changed")),
     get("/enroll", Admin, Nobodys("")),

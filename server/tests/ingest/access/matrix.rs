@@ -8,6 +8,7 @@ use leasewatch_server::store::user::Role;
 use leasewatch_server::store::user_link::Purpose;
 
 use super::cases::{CASES, Case, Ids, Trace};
+use super::claimable;
 use super::site::{Ask, Site, text};
 
 /// Who asks, and what that person or program may do where.
@@ -124,8 +125,19 @@ const MARK: &str = "foreign-";
 const WITH_BOTH: [&str; 4] = ["admin-who-sees-theirs", "admin", "operator", "operator-token"];
 /// Ids of tenants' rows, of which one at a time is another tenant's. A route that names a row of a
 /// new kind adds it here and in [`World::rows`].
-const TENANT_IDS: [&str; 7] =
-    ["{node}", "{import}", "{tenant}", "{token}", "{lease}", "{assignment}", "{billed}"];
+const TENANT_IDS: [&str; 11] = [
+    "{node}",
+    "{import}",
+    "{tenant}",
+    "{token}",
+    "{lease}",
+    "{assignment}",
+    "{billed}",
+    "{verdict}",
+    "{claim}",
+    "{bill}",
+    "{notice}",
+];
 
 impl World {
     async fn new() -> Self {
@@ -144,6 +156,10 @@ impl World {
             ("{lease}", "lease-of-nobody".to_owned()),
             ("{assignment}", "999999".to_owned()),
             ("{billed}", "999999".to_owned()),
+            ("{verdict}", "0".repeat(64)),
+            ("{claim}", "999999".to_owned()),
+            ("{bill}", "999999".to_owned()),
+            ("{notice}", "999999".to_owned()),
             ("{session}", "999999".to_owned()),
             ("{api_token}", "999999".to_owned()),
         ];
@@ -184,12 +200,27 @@ impl World {
                 from lease l join node n on n.tenant_id = l.tenant_id
                 where l.name = '{lease}' and n.public_id = '\x{node}';
             insert into billing_session (tenant_id, lease_id, starts_at, source, written_at)
-                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}'"#
+                select tenant_id, lease_id, 1785542400000, 'hand', 0 from lease where name = '{lease}';
+            insert into notice (tenant_id, lease_id, starts_at, ends_at, received_at, body, hash, written_at)
+                select tenant_id, lease_id, 1785542400000, 1785546000000, 0, '{word}-notice',
+                    sha256('{word}'), 0 from lease where name = '{lease}'"#
         ))
         .await;
+        site.administer(&format!(
+            "insert into bill (tenant_id, provider_id, file_name, with_tax, imported_at)
+                select tenant_id, provider_id, '{word}-bill.csv', false, 0 {of_node};
+            insert into bill_line (tenant_id, bill_id, line, key, starts_at, ends_at, amount, currency)
+                select tenant_id, bill_id, 2, '{lease}', 1785542400000, 1785546000000, '1.00', 'USD'
+                from bill where file_name = '{word}-bill.csv'"
+        ))
+        .await;
+        let bill = format!("select bill_id::bigint from bill where file_name = '{word}-bill.csv'");
         let of_lease = format!("join lease using (tenant_id, lease_id) where name = '{lease}'");
         let assignment = format!("select assignment_id::bigint from assignment {of_lease}");
         let billed = format!("select session_id::bigint from billing_session {of_lease}");
+        let verdict = claimable::put(site, &lease, byte).await;
+        let claim = format!("select claim_id::bigint from claim {of_lease}");
+        let notice = format!("select notice_id::bigint from notice {of_lease}");
         let token = format!(
             "select max(token_id)::bigint from join_token where created_by = '{word}-maker'"
         );
@@ -201,6 +232,10 @@ impl World {
             ("{lease}", lease),
             ("{assignment}", site.count(&assignment).await.to_string()),
             ("{billed}", site.count(&billed).await.to_string()),
+            ("{verdict}", verdict),
+            ("{claim}", site.count(&claim).await.to_string()),
+            ("{bill}", site.count(&bill).await.to_string()),
+            ("{notice}", site.count(&notice).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),
             ("{api_token}", String::new()),
@@ -259,9 +294,14 @@ impl World {
     /// Takes back what can be done only once.
     async fn mend(&self) {
         let mend = "update join_token set revoked_at = null; update node_key set revoked_at = null;
-            delete from assignment where slot_no = 0;
+            delete from assignment where slot_no = 0; delete from claim_step;
+            delete from claim where written_by is not null;
             update assignment set ends_at = null, withdrawn_at = null, reason = null;
+            delete from billing_session where external_id is not null or schedule_id is not null;
+            delete from billing_schedule;
             update billing_session set ends_at = null, withdrawn_at = null;
+            update bill set withdrawn_at = null;
+            update notice set withdrawn_at = null;
             delete from judge_work where lease_id in (select lease_id from lease where name = 'made-in-test');
             delete from lease_terms where revision > 1
                 or lease_id in (select lease_id from lease where name = 'made-in-test');
@@ -374,9 +414,10 @@ impl Answer {
     /// The same answer with these ids in place of those.
     fn body_as_if(&self, case: &Case, said: &Filled, meant: &Filled) -> String {
         let path = self.body.replace(&said.fill(case.pattern), &meant.fill(case.pattern));
-        let words = TENANT_IDS
-            .iter()
-            .filter(|name| !["{token}", "{assignment}", "{billed}"].contains(*name));
+        let words = TENANT_IDS.iter().filter(|name| {
+            !["{token}", "{assignment}", "{billed}", "{claim}", "{bill}", "{notice}"]
+                .contains(*name)
+        });
         words.fold(path, |body, name| body.replace(&said.fill(name), &meant.fill(name)))
     }
 }

@@ -358,7 +358,7 @@ impl Site {
 
 pub(crate) async fn text(answer: Response) -> String {
     let body = answer.into_body().collect().await.unwrap().to_bytes();
-    String::from_utf8(body.to_vec()).unwrap()
+    String::from_utf8_lossy(&body).into_owned()
 }
 
 fn slug(text: &str) -> Slug {

@@ -3,7 +3,7 @@
 use leasewatch_core::money::{Currency, Money};
 use leasewatch_core::segment::Origin;
 
-use super::{CostLine, CostsView, HintLine};
+use super::{CostLine, CostsView, HintLine, RateCell, StragglerView};
 
 pub(super) fn costs() -> CostsView {
     // Letters alone, so that both are currencies.
@@ -17,6 +17,7 @@ pub(super) fn costs() -> CostsView {
     let mut second = line("老机房", cny, 4);
     second.unpriced_ms = 90_000_000;
     second.origin = Some(Origin::Simulated);
+    second.rate = None;
     let sums = [&first, &second].map(|of| CostLine { name: String::new(), ..of.clone() });
     CostsView {
         month: "2026-07".to_owned(),
@@ -36,6 +37,7 @@ pub(super) fn costs() -> CostsView {
             memory_total_mib: 81_559,
             period_minutes: 20,
         }],
+        slow: StragglerView::sample(),
         leases: 2,
         has_minutes: false,
         labels: vec!["team".to_owned()],
@@ -52,6 +54,7 @@ pub(super) fn no_costs() -> CostsView {
         lines: Vec::new(),
         running: Vec::new(),
         hints: Vec::new(),
+        slow: StragglerView::default(),
         leases: 0,
         has_minutes: true,
         labels: Vec::new(),
@@ -68,6 +71,7 @@ fn line(name: &str, currency: Currency, hours: i64) -> CostLine {
     }
     line.paid = money(45 * hours * 2);
     line.delivered_pct_ms = 24 * hours * 360_000_000;
+    line.rate = Some(RateCell::sample());
     line.per_delivered = Some(money(4));
     line.per_effective = (hours > 10).then(|| money(90));
     line.saved = Some(money(hours));

@@ -5,14 +5,14 @@ use leasewatch_core::metering::GapCause;
 use leasewatch_core::segment::Event;
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp};
 
-use super::GpuView;
 use super::drawn::{self, Chart, Easel, Reason};
 use super::plan;
 use super::zoom::Zoom;
+use super::{ClockView, GpuView};
 use crate::chart::{self, Backdrop, Grid, Mark, Share};
 use crate::context::{Context, Formula, SUGGESTED_ZONES};
 use crate::events::{self, Weight};
-use crate::format::{self, Detail, Quantity};
+use crate::format::{self, Detail, Quantity, div_half_even};
 use crate::i18n::{Language, Text, phrase};
 use crate::live::{self, Figures};
 use crate::markup::Markup;
@@ -96,6 +96,26 @@ impl<'a> Page<'a> {
 
     fn bounds(&self) -> Option<String> {
         super::super::bounds(self.view.sums.as_ref()?, self.cx.language)
+    }
+
+    /// The clock under load beside the GPU's own past, or why it is not compared.
+    fn clock(&self) -> Option<String> {
+        let language = self.cx.language;
+        let mhz = |mhz| Quantity::clock_mhz(mhz).text(language);
+        Some(match self.view.clock? {
+            ClockView::Known { hour, clock_mhz, past_mhz, past_hours, ratio_ppm } => {
+                let hours = Quantity::count(past_hours).text(language);
+                let past = phrase::reliability_clock_past(language, hours, mhz(past_mhz));
+                let ratio = div_half_even(ratio_ppm.into(), 1_000) * 1_000;
+                let moment = format::moment(hour, self.cx.zone, language, Detail::Minute);
+                let ratio = Quantity::ppm(ratio).text(language);
+                phrase::reliability_clock(language, mhz(clock_mhz), moment, past, ratio)
+            }
+            ClockView::TooLittle { past_hours } => phrase::reliability_clock_unknown(
+                language,
+                Quantity::count(past_hours).text(language),
+            ),
+        })
     }
 
     fn has_bands(&self) -> bool {

@@ -1,7 +1,7 @@
 //! Which GPUs the lease covers, and how many that are paid for it does not.
 
 use super::super::NodeName;
-use super::{AssignmentLine, LeaseView, Section, table, writer};
+use super::{AssignmentLine, LeaseView, Section, Surplus, table, writer};
 use crate::context::Context;
 use crate::i18n::{Text, phrase};
 use crate::markup::{Markup, Writer};
@@ -16,6 +16,14 @@ pub(super) fn section(view: &LeaseView, cx: &Context) -> Option<Section> {
         let (count, contracted) = (view.gpus_unassigned, view.terms.gpu_count);
         let words = phrase::lease_unassigned(cx.language, contracted, count);
         out.element("p", &[("class", &"note")], words);
+    }
+    if let Some(Surplus { gpus, since }) = view.surplus {
+        let contracted = view.terms.gpu_count;
+        out.open("p", &[("class", &"note")]);
+        out.element("strong", &[], phrase::lease_surplus(cx.language, contracted, gpus));
+        out.text(" ");
+        out.add(&cx.minute(since));
+        out.close("p");
     }
     if !view.assignments.is_empty() {
         let heads = [

@@ -1,5 +1,6 @@
 //! What was judged of a lease: the states of its days, and verdicts.
 
+use leasewatch_core::sla::budget::{BurnState, Severity};
 use leasewatch_core::sla::verdict::{Outcome, Remedy};
 use leasewatch_core::time::{Period, Timestamp};
 use serde::{Serialize, Serializer};
@@ -15,6 +16,67 @@ pub struct JudgementView {
     pub days: Vec<DayStates>,
     /// The last revision of each verdict, the latest window first.
     pub verdicts: Vec<VerdictLine>,
+    /// Error budgets of the windows that run.
+    pub budgets: Vec<BudgetLine>,
+    /// Up to where hours were judged; `None` where none was.
+    #[serde(serialize_with = "wire::maybe_at")]
+    pub judged_until: Option<Timestamp>,
+}
+
+/// The error budget of a window that runs, and how fast it burns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BudgetLine {
+    /// By the provider's profile; otherwise by own objectives.
+    pub is_contract: bool,
+    /// The objective's name in its profile.
+    pub objective: String,
+    /// What is down or up as one.
+    pub unit: UnitName,
+    /// The window.
+    #[serde(serialize_with = "wire::period")]
+    pub window: Period,
+    /// What was promised, in ppm.
+    pub target_ppm: u32,
+    /// How much may be down in all of the window, if all of it stays contracted.
+    pub allowed_ms: i64,
+    /// How much may be down in the part that is over.
+    pub allowed_so_far_ms: i64,
+    /// Proven downtime so far.
+    pub spent_ms: i64,
+    /// Downtime so far if all unknown time had been down.
+    pub possibly_spent_ms: i64,
+    /// What each pair of windows says.
+    pub burns: Vec<BurnLine>,
+}
+
+/// What a pair of windows says of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct BurnLine {
+    /// The long window, in ms.
+    pub long_ms: i64,
+    /// The short one, in ms.
+    pub short_ms: i64,
+    /// `page` or `ticket`.
+    #[serde(serialize_with = "severity")]
+    pub severity: Severity,
+    /// `fast`, `slow`, `no_data` or `not_contracted`.
+    #[serde(serialize_with = "burn_state")]
+    pub state: BurnState,
+    /// Burn over the long window; 1,000,000 is a budget that lasts exactly the window.
+    pub long_ppm: Option<i64>,
+    /// The same over the short one.
+    pub short_ppm: Option<i64>,
+    /// The share of the short window that is known, in ppm.
+    pub short_coverage_ppm: Option<i64>,
+}
+
+/// The claim of a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct ClaimMark {
+    /// Its number.
+    pub number: i32,
+    /// Where it stands: a name of `core::sla::claim::ClaimState`.
+    pub state: &'static str,
 }
 
 /// Contracted time of one day, of all slots together, in ms.
@@ -79,6 +141,14 @@ pub struct VerdictLine {
     pub is_reviewed: bool,
     /// From 1.
     pub revision: u32,
+    /// SHA-256 over what it says, by which a claim names it.
+    pub hash: String,
+    /// By what is proven, the contract was broken.
+    pub is_owed: bool,
+    /// Proven downtime that was claimed before, and is in no other figure.
+    pub claimed_ms: i64,
+    /// Its claim, if one holds it.
+    pub claim: Option<ClaimMark>,
 }
 
 /// What is down or up as one.
@@ -127,6 +197,14 @@ impl DayStates {
         ];
         all.into_iter().filter(|(_, ms)| *ms > 0)
     }
+}
+
+fn severity<S: Serializer>(severity: &Severity, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(severity.name())
+}
+
+fn burn_state<S: Serializer>(state: &BurnState, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(state.name())
 }
 
 fn outcome<S: Serializer>(outcome: &Outcome, serializer: S) -> Result<S::Ok, S::Error> {

@@ -11,14 +11,18 @@ use leasewatch_core::lease::{
 };
 use leasewatch_core::money::Money;
 use leasewatch_core::segment::{Event, EventKind, Origin};
+use leasewatch_core::sla::budget::{BURN_PAIRS, BurnState};
 use leasewatch_core::sla::verdict::{Outcome, Remedy};
 use leasewatch_core::time::{DAY_MS, HOUR_MS, Period, Timestamp, Zone};
 
 use super::super::lease_form::{FieldFault, LeaseMatter};
 use super::{
-    AssignmentLine, DayStates, EnteredSession, InventoryLine, JudgementView, LeaseState, LeaseView,
-    NodeName, Revision, SessionLine, UnitName, VerdictLine,
+    AssignmentLine, BudgetLine, BurnLine, ClaimMark, DayStates, EnteredSchedule, EnteredSession,
+    InventoryLine, JudgementView, LeaseState, LeaseView, NodeName, ReliabilityView, Revision,
+    ScheduleLine, SessionLine, Surplus, UnitName, VerdictLine,
 };
+use crate::deadline::DeadlineLine;
+use crate::pages::claim::line_sample;
 use crate::pages::sample::NOW;
 
 fn slug(text: &str) -> Slug {
@@ -76,17 +80,9 @@ pub(in crate::pages) fn terms() -> LeaseTerms {
     }
 }
 
-/// A breach, an indeterminate month and a clean one.
-fn judged() -> JudgementView {
-    let day = |n: i64, [up, down, unknown, excluded]: [i64; 4]| DayStates {
-        starts_at: Timestamp(NOW.0.div_euclid(DAY_MS) * DAY_MS - n * DAY_MS),
-        up_ms: up * HOUR_MS,
-        down_ms: down * HOUR_MS,
-        unknown_ms: unknown * HOUR_MS,
-        excluded_ms: excluded * HOUR_MS,
-    };
-    let window = Period::new(NOW.plus_ms(-30 * DAY_MS), NOW);
-    let contract = VerdictLine {
+/// A breach that owes something.
+fn contract(window: Period) -> VerdictLine {
+    VerdictLine {
         is_contract: true,
         objective: "gpu-month".to_owned(),
         unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 0 },
@@ -107,6 +103,29 @@ fn judged() -> JudgementView {
         profile_version: 2,
         is_reviewed: false,
         revision: 3,
+        hash: "ab".repeat(32),
+        is_owed: true,
+        claimed_ms: 0,
+        claim: None,
+    }
+}
+
+/// A breach, an indeterminate month and a clean one.
+fn judged() -> JudgementView {
+    let day = |n: i64, [up, down, unknown, excluded]: [i64; 4]| DayStates {
+        starts_at: Timestamp(NOW.0.div_euclid(DAY_MS) * DAY_MS - n * DAY_MS),
+        up_ms: up * HOUR_MS,
+        down_ms: down * HOUR_MS,
+        unknown_ms: unknown * HOUR_MS,
+        excluded_ms: excluded * HOUR_MS,
+    };
+    let window = Period::new(NOW.plus_ms(-30 * DAY_MS), NOW);
+    let contract = contract(window);
+    let filed = VerdictLine {
+        unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 1 },
+        claimed_ms: HOUR_MS,
+        claim: Some(ClaimMark { number: 3, state: "filed" }),
+        ..contract.clone()
     };
     let quality = VerdictLine {
         is_contract: false,
@@ -118,6 +137,7 @@ fn judged() -> JudgementView {
         proven_ms: 0,
         remedies: vec![(Remedy::WaitForEnd, 0), (Remedy::InstallAgent, 11 * HOUR_MS)],
         credit: None,
+        is_owed: false,
         profile: "own-objective".to_owned(),
         profile_version: 1,
         ..contract.clone()
@@ -132,11 +152,64 @@ fn judged() -> JudgementView {
         remedies: Vec::new(),
         ..quality.clone()
     };
+    let second = VerdictLine {
+        unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 1 },
+        outcome: Outcome::Met,
+        proven_ms: 0,
+        possible_ms: 0,
+        credit: None,
+        ..contract.clone()
+    };
     let days = [[192, 0, 0, 0], [182, 10, 0, 0], [100, 0, 92, 0], [0, 0, 0, 192]];
     JudgementView {
         days: (0..4).rev().zip(days).map(|(n, parts)| day(n, parts)).collect(),
-        verdicts: vec![contract, quality, clean],
+        verdicts: vec![contract, filed, quality, clean],
+        budgets: budgets(window),
+        judged_until: Some(NOW.hour().start()),
     }
+}
+
+/// One budget that burns, and one of which nothing is known.
+fn budgets(window: Period) -> Vec<BudgetLine> {
+    let burn = |pair: usize, state: BurnState, ppm: Option<i64>| BurnLine {
+        long_ms: BURN_PAIRS[pair].long_ms,
+        short_ms: BURN_PAIRS[pair].short_ms,
+        severity: BURN_PAIRS[pair].severity,
+        state,
+        long_ppm: ppm,
+        short_ppm: ppm,
+        short_coverage_ppm: ppm.map(|_| 900_000),
+    };
+    let burning = BudgetLine {
+        is_contract: true,
+        objective: "gpu-month".to_owned(),
+        unit: UnitName::Gpu { node: "gpu-a".to_owned(), number: 0 },
+        window,
+        target_ppm: 999_000,
+        allowed_ms: 2_592_000,
+        allowed_so_far_ms: 1_000_000,
+        spent_ms: 1_300_000,
+        possibly_spent_ms: 2_000_000,
+        burns: vec![
+            burn(0, BurnState::Fast, Some(15_060_000)),
+            burn(1, BurnState::Slow, Some(2_500_000)),
+            burn(2, BurnState::Fast, Some(1_200_000)),
+        ],
+    };
+    let silent = BudgetLine {
+        is_contract: false,
+        objective: "usable-gpu".to_owned(),
+        unit: UnitName::Lease,
+        spent_ms: 3_000_000,
+        possibly_spent_ms: 3_000_000,
+        burns: vec![
+            burn(0, BurnState::NoData, None),
+            burn(1, BurnState::NoData, None),
+            burn(2, BurnState::NotContracted, None),
+        ],
+        ..burning.clone()
+    };
+    vec![burning, silent]
 }
 
 impl LeaseView {
@@ -177,9 +250,22 @@ impl LeaseView {
             shows_tenant: true,
             state: LeaseState::Running,
             judgement: judged(),
+            deadlines: DeadlineLine::samples(),
+            claims: vec![line_sample(3, "filed"), line_sample(1, "draft")],
+            taken_by: Some(3),
+            reliability: Some(ReliabilityView::sample()),
             history: vec![revision(2), revision(1)],
             assignments: (0..4).zip(0..4).map(|(number, gpu)| line(number, gpu)).collect(),
             gpus_unassigned: 6,
+            surplus: Some(Surplus { gpus: 9, since: NOW }),
+            schedule: Some(ScheduleLine {
+                rule: "mon,tue 09:00-21:00".to_owned(),
+                zone: "Asia/Shanghai".to_owned(),
+                starts_at: NOW,
+            }),
+            offers: super::super::prices::PricesView::sample().offers,
+            offers_cheaper: 2,
+            entered_schedule: EnteredSchedule::default(),
             sessions: vec![session(1, true), session(2, false)],
             inventory: vec![InventoryLine {
                 node,
@@ -213,9 +299,18 @@ impl LeaseView {
         Self {
             shows_tenant: false,
             judgement: JudgementView::default(),
+            deadlines: Vec::new(),
+            claims: Vec::new(),
+            taken_by: None,
+            reliability: None,
             terms,
             assignments: Vec::new(),
             gpus_unassigned: 8,
+            surplus: None,
+            schedule: None,
+            offers: Vec::new(),
+            offers_cheaper: 0,
+            entered_schedule: EnteredSchedule::default(),
             sessions: Vec::new(),
             inventory: Vec::new(),
             history: Vec::new(),

@@ -37,8 +37,17 @@ pub(super) fn section(view: &LeaseView, cx: &Context) -> Option<Section> {
         let heads: Vec<_> = heads.iter().take(count).map(|head| cx.t(head)).collect();
         table::write(&mut out, &heads, rows.collect());
     }
+    if let Some(of) = &view.schedule {
+        out.element("h3", &[], cx.t(Text::LeaseSchedule));
+        out.open("p", &[]);
+        out.element("code", &[], of.rule.replace('\n', "; "));
+        out.text(format!(" {} ", of.zone));
+        out.add(&cx.minute(of.starts_at));
+        out.close("p");
+    }
     if view.may_change {
         out.add(&form(view, cx));
+        out.add(&schedule(view, cx));
     }
     Some(Section { id: "sessions", title: Text::LeaseSessions, body: out.finish() })
 }
@@ -66,6 +75,25 @@ fn change(view: &LeaseView, line: &SessionLine, cx: &Context) -> table::Cell {
         out.close("form");
     }
     out.finish().into()
+}
+
+/// The form of the weekly rule; one that is there can be ended.
+fn schedule(view: &LeaseView, cx: &Context) -> Markup {
+    let mut out = Writer::default();
+    let action = view.action(pattern::LEASE_SCHEDULE, cx);
+    out.open("form", &[("class", &"upload"), ("method", &"post"), ("action", &action)]);
+    out.element("h3", &[], cx.t(Text::LeaseScheduleSet));
+    let rule = ("rule", Text::LeaseSchedule, Text::LeaseHintSchedule);
+    let from = ("rule_from", Text::LeaseFrom, Text::LeaseHintScheduleFrom);
+    let faults = (view.faults.as_slice(), cx);
+    super::super::lease_form::lines(&mut out, rule, &view.entered_schedule.rule, faults);
+    super::super::lease_form::line(&mut out, from, &view.entered_schedule.from, faults);
+    button(&mut out, "set", cx.t(Text::LeaseSave));
+    if view.schedule.is_some() {
+        button(&mut out, "end", cx.t(Text::LeaseEndNow));
+    }
+    out.close("form");
+    out.finish()
 }
 
 fn form(view: &LeaseView, cx: &Context) -> Markup {

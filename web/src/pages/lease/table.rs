@@ -5,7 +5,7 @@ use std::fmt::Display;
 use crate::markup::{Markup, Writer};
 
 /// A cell.
-pub(super) enum Cell {
+pub(in crate::pages) enum Cell {
     /// Text.
     Text(String),
     /// What a writer made.
@@ -31,7 +31,7 @@ impl From<Markup> for Cell {
 }
 
 /// Writes a table; a row that counts no longer is grey. Each row has one cell for each head.
-pub(super) fn write(out: &mut Writer, heads: &[&str], rows: Vec<(bool, Vec<Cell>)>) {
+pub(in crate::pages) fn write(out: &mut Writer, heads: &[&str], rows: Vec<(bool, Vec<Cell>)>) {
     out.open("div", &[("class", &"imports stack")]);
     out.open("table", &[("role", &"table")]);
     out.open("thead", &[("role", &"rowgroup")]);

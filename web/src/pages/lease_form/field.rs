@@ -3,22 +3,23 @@
 use leasewatch_core::lease::{BillingUnit, LeaseKind, PriceUnit, ShareKind};
 
 use super::super::lease::terms;
+use super::super::lease_told;
 use crate::i18n::Text;
 
 /// A field.
 #[derive(Clone, Copy)]
-pub(super) struct Spec {
+pub(in crate::pages) struct Spec {
     /// Its name, as the written form has it.
-    pub(super) name: &'static str,
-    pub(super) label: Text,
+    pub(in crate::pages) name: &'static str,
+    pub(in crate::pages) label: Text,
     /// What it has to be.
-    pub(super) hint: Text,
-    pub(super) kind: Kind,
+    pub(in crate::pages) hint: Text,
+    pub(in crate::pages) kind: Kind,
 }
 
 /// How it is filled in.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(in crate::pages) enum Kind {
     Line,
     /// Values with their words.
     Choice(fn() -> Vec<(&'static str, Text)>),
@@ -26,15 +27,15 @@ pub(super) enum Kind {
 }
 
 impl Spec {
-    pub(super) const fn line(name: &'static str, label: Text, hint: Text) -> Self {
+    pub(in crate::pages) const fn line(name: &'static str, label: Text, hint: Text) -> Self {
         Self { name, label, hint, kind: Kind::Line }
     }
 
-    const fn lines(name: &'static str, label: Text, hint: Text) -> Self {
+    pub(in crate::pages) const fn lines(name: &'static str, label: Text, hint: Text) -> Self {
         Self { name, label, hint, kind: Kind::Lines }
     }
 
-    const fn choice(
+    pub(in crate::pages) const fn choice(
         name: &'static str,
         label: Text,
         choices: fn() -> Vec<(&'static str, Text)>,
@@ -136,9 +137,12 @@ pub fn field_names() -> Vec<&'static str> {
 
 /// Label and hint of a field of any form about leases.
 pub(super) fn about(name: &str) -> (Text, Text) {
-    let spec = PARTS.iter().flat_map(|(_, specs)| specs.iter()).find(|spec| spec.name == name);
+    let own = PARTS.iter().flat_map(|(_, specs)| specs.iter());
+    let spec = own.chain(lease_told::specs()).find(|spec| spec.name == name);
     match (spec, name) {
         (Some(spec), _) => (spec.label, spec.hint),
+        (None, "rule") => (Text::LeaseSchedule, Text::LeaseHintSchedule),
+        (None, "rule_from") => (Text::LeaseFrom, Text::LeaseHintScheduleFrom),
         (None, "gpus") => (Text::LeaseAssignments, Text::LeaseAssignChoose),
         (None, "labels") => (Text::LeaseLabels, Text::LeaseHintLabels),
         (None, _) => (Text::LeaseReason, Text::LeaseHintReason),
