@@ -104,4 +104,6 @@ fn at_line(name: &str, line: u64, what: impl std::fmt::Display) -> Fault {
 }
 
 #[cfg(test)]
+mod agreement;
+#[cfg(test)]
 mod tests;

@@ -8,6 +8,8 @@
 mod archive;
 mod check;
 #[cfg(test)]
+mod corpus;
+#[cfg(test)]
 mod fixture;
 mod report;
 
