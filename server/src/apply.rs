@@ -251,11 +251,6 @@ impl<'a> Run<'a> {
         Ok(if refused.is_empty() { Ok(self.changes) } else { Err(refused) })
     }
 
-    /// What was done, or would be.
-    pub(crate) fn into_changes(self) -> Vec<Change> {
-        self.changes
-    }
-
     fn did(&mut self, verb: Verb, what: impl Into<String>) {
         self.changes.push(Change { verb, what: what.into() });
     }

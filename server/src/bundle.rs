@@ -82,9 +82,6 @@ pub enum BundleError {
     /// The archive.
     #[error("the bundle cannot be packed; a shorter time may do")]
     Zip(#[from] zip::result::ZipError),
-    /// A document in it.
-    #[error("a document cannot be written")]
-    Document(#[from] leasewatch_web::RenderError),
     /// Segments that were asked for.
     #[error("segments cannot be taken out: {0:#}")]
     Segments(anyhow::Error),

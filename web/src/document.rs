@@ -35,6 +35,10 @@ pub enum Block {
     Subheading(String),
     /// Sentences.
     Paragraph(String),
+    /// Sentences that nobody should miss.
+    Warning(String),
+    /// What is typed into a terminal.
+    Command(String),
     /// Sentences that say how to read what is beside them.
     Note(String),
     /// Names with their values.
@@ -83,7 +87,13 @@ impl Document {
     /// The document as one HTML file: no script, nothing from elsewhere.
     #[must_use]
     pub fn html(&self) -> String {
-        html::write(self)
+        Self::html_of(&[self])
+    }
+
+    /// Documents one after another as one HTML file, such as one in each language.
+    #[must_use]
+    pub fn html_of(documents: &[&Self]) -> String {
+        html::write(documents)
     }
 
     /// Every text in it, in order: what a font has to be able to show.
@@ -99,6 +109,8 @@ impl Block {
             Self::Heading(text)
             | Self::Subheading(text)
             | Self::Paragraph(text)
+            | Self::Warning(text)
+            | Self::Command(text)
             | Self::Note(text) => vec![text],
             Self::Facts(facts) => {
                 facts.iter().flat_map(|(name, value)| [name.as_str(), value.as_str()]).collect()
@@ -143,6 +155,7 @@ mod tests {
     fn the_html_form_stands_alone_and_escapes() {
         let html = sample().html();
         assert!(html.starts_with("<!doctype html><html lang=\"zh-CN\">"), "{html}");
+        assert_eq!(html.matches("<meta charset=\"utf-8\">").count(), 1, "{html}");
         for forbidden in ["<script", " src=", "href=", "url(", "@import", "onload"] {
             assert!(!html.contains(forbidden), "{forbidden} in {html}");
         }

@@ -4,14 +4,11 @@
 //! and nothing else: no script, no resource from elsewhere, and no moment of its own making, so that
 //! the same request gives the same bytes. Not here: a judgement; what a rental owes is a verdict.
 
-use std::borrow::Borrow;
-
-use askama::Template;
 use leasewatch_core::metering::UtilizationSum;
 use leasewatch_core::segment::Origin;
 use leasewatch_core::time::{Period, Timestamp, Zone, tz_database_version};
 
-use crate::RenderError;
+use crate::document::{Block, Column, Document, Table};
 use crate::format::{Detail, Quantity, moment};
 use crate::i18n::{Language, Text, phrase};
 
@@ -61,88 +58,151 @@ pub struct ReportNode {
     pub sum: UtilizationSum,
 }
 
-/// Renders the page.
-///
-/// # Errors
-/// [`RenderError`] when a value cannot be formatted.
-pub fn render(view: &ReportView) -> Result<String, RenderError> {
-    Page { view }.render()
+/// The report as one HTML file, in English and in Chinese.
+#[must_use]
+pub fn render(view: &ReportView) -> String {
+    let [english, chinese] = Language::ALL.map(|language| Page { view, language }.document());
+    Document::html_of(&[&english, &chinese])
 }
 
-#[derive(Template)]
-#[template(path = "report.html", whitespace = "minimize")]
 struct Page<'a> {
     view: &'a ReportView,
+    language: Language,
 }
 
 impl Page<'_> {
-    fn t(&self, language: impl Borrow<Language>, text: impl Borrow<Text>) -> &'static str {
-        text.borrow().words(*language.borrow())
-    }
-
-    fn claim(&self, language: &Language) -> String {
-        let (slug, name) = &self.view.provider;
-        phrase::bundle_claim(*language, format!("{name} ({slug})"), &self.view.tenant)
-    }
-
-    fn rentals(&self, language: &Language) -> String {
-        match self.view.leases.is_empty() {
-            true => Text::BundleAllNodes.words(*language).to_owned(),
-            false => self.view.leases.join(", "),
+    fn document(&self) -> Document {
+        let heading = |text| Block::Heading(self.t(text));
+        let mut blocks = vec![Block::Warning(self.t(Text::BundleSelfAttested))];
+        blocks.extend(self.marks().map(Block::Warning));
+        if self.view.is_successor {
+            blocks.push(Block::Warning(self.t(Text::BundleSuccessor)));
         }
+        blocks.push(heading(Text::BundleClaimTitle));
+        blocks.push(Block::Paragraph(self.claim()));
+        blocks.push(Block::Facts(self.facts()));
+        blocks.push(heading(Text::BundleMeasured));
+        blocks.push(self.nodes());
+        blocks.push(Block::Paragraph(self.heads()));
+        blocks.push(heading(Text::BundleCheck));
+        blocks.push(Block::Paragraph(self.t(Text::BundleCheckText)));
+        blocks.push(Block::Command("leasewatch-verify check FILE".to_owned()));
+        blocks.push(heading(Text::BundleLimits));
+        let limits = [
+            Text::BundleLimitTrue,
+            Text::BundleLimitGaps,
+            Text::BundleLimitHistory,
+            Text::BundleLimitVerdict,
+        ];
+        blocks.extend(limits.map(|text| Block::Paragraph(self.t(text))));
+        Document {
+            language: self.language,
+            title: self.t(Text::BundleTitle),
+            mark: None,
+            foot: format!("{} {}", self.t(Text::LayoutTzdb), tz_database_version()),
+            blocks,
+        }
+    }
+
+    fn t(&self, text: Text) -> String {
+        text.words(self.language).to_owned()
+    }
+
+    fn claim(&self) -> String {
+        let (slug, name) = &self.view.provider;
+        phrase::bundle_claim(self.language, format!("{name} ({slug})"), &self.view.tenant)
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let (name, size, root, at) = &self.view.log;
+        let log = phrase::bundle_log_state(self.language, name, root, self.count(*size));
+        let leases = &self.view.leases;
+        let leases =
+            if leases.is_empty() { self.t(Text::BundleAllNodes) } else { leases.join(", ") };
+        vec![
+            (self.t(Text::BundleRentals), leases),
+            (self.t(Text::BundleFrom), self.moment(self.view.window.start)),
+            (self.t(Text::BundleTo), self.moment(self.view.window.end)),
+            (self.t(Text::BundleLog), format!("{log}, {}", self.moment(*at))),
+            (self.t(Text::BundleKey), self.view.key_line.clone()),
+        ]
+    }
+
+    fn nodes(&self) -> Block {
+        if self.view.nodes.is_empty() {
+            return Block::Paragraph(self.t(Text::BundleNothing));
+        }
+        let row = |node: &ReportNode| {
+            let mut hours = self.count(node.hours);
+            if node.revised > 0 {
+                let revised = self.count(node.revised);
+                hours.push_str(&format!(" ({} {revised})", self.t(Text::BundleRevised)));
+            }
+            let sum = &node.sum;
+            let mean = sum.mean().map(|ppm| Quantity::ppm(ppm.0).text(self.language));
+            vec![
+                format!("{} {}", node.name, node.id),
+                hours,
+                self.hours(sum.enrolled_ms),
+                self.hours(sum.measured_ms()),
+                share(sum.measured_ms(), sum.enrolled_ms, self.language),
+                mean.unwrap_or_else(|| self.t(Text::BundleNothing)),
+                self.hours(sum.gaps.total_ms()),
+            ]
+        };
+        let number = |text| Column::number(self.t(text), 2);
+        Block::Table(Table {
+            columns: vec![
+                Column::text(self.t(Text::BundleNode), 4),
+                number(Text::BundleHours),
+                number(Text::BundleEnrolled),
+                number(Text::BundleMeasuredTime),
+                number(Text::BundleCoverage),
+                number(Text::BundleBusy),
+                number(Text::BundleGaps),
+            ],
+            rows: self.view.nodes.iter().map(row).collect(),
+        })
+    }
+
+    fn heads(&self) -> String {
+        let (heads, minutes) = (self.count(self.view.heads), self.count(self.view.minutes));
+        let mut text = format!(
+            "{} {heads}; {} {minutes}.",
+            self.t(Text::BundleHeads),
+            self.t(Text::BundleMinutes)
+        );
+        if let Some(ms) = self.view.lag_ms {
+            let lag = Quantity::duration_ms(ms).text(self.language);
+            text.push_str(&format!(" {}", phrase::bundle_lag(self.language, lag)));
+        }
+        text
     }
 
     /// In the zone, and in UTC where that is another.
-    fn moment(&self, at: &Timestamp, language: &Language) -> String {
+    fn moment(&self, at: Timestamp) -> String {
         let zone = self.view.zone;
-        let local = moment(*at, zone, *language, Detail::Minute);
+        let local = moment(at, zone, self.language, Detail::Minute);
         if zone == Zone::UTC {
             return local;
         }
-        let utc = moment(*at, Zone::UTC, *language, Detail::Minute);
+        let utc = moment(at, Zone::UTC, self.language, Detail::Minute);
         format!("{local} {} ({utc})", zone.name())
     }
 
-    fn marks(&self, language: &Language) -> Vec<&'static str> {
+    fn marks(&self) -> impl Iterator<Item = String> {
         let has = |origin| self.view.nodes.iter().any(|node| node.origin == origin);
         let marks =
             [(Origin::Simulated, Text::BundleSimulated), (Origin::Imported, Text::BundleImported)];
-        marks
-            .into_iter()
-            .filter(|(of, _)| has(*of))
-            .map(|(_, text)| text.words(*language))
-            .collect()
+        marks.into_iter().filter(move |(of, _)| has(*of)).map(|(_, text)| self.t(text))
     }
 
-    fn lag(&self, language: &Language) -> Option<String> {
-        let lag = self.view.lag_ms.map(|ms| Quantity::duration_ms(ms).text(*language))?;
-        Some(phrase::bundle_lag(*language, &lag))
+    fn count(&self, count: u64) -> String {
+        Quantity::count(i64::try_from(count).unwrap_or(i64::MAX)).text(self.language)
     }
 
-    fn count(&self, count: &u64, language: &Language) -> String {
-        Quantity::count(i64::try_from(*count).unwrap_or(i64::MAX)).text(*language)
-    }
-
-    fn hours(&self, ms: impl Borrow<i64>, language: &Language) -> String {
-        Quantity::gpu_hours_ms(*ms.borrow()).text(*language)
-    }
-
-    fn coverage(&self, node: &ReportNode, language: &Language) -> String {
-        share(node.sum.measured_ms(), node.sum.enrolled_ms, *language)
-    }
-
-    fn busy(&self, node: &ReportNode, language: &Language) -> String {
-        let mean = node.sum.mean().map(|ppm| Quantity::ppm(ppm.0).text(*language));
-        mean.unwrap_or_else(|| Text::BundleNothing.words(*language).to_owned())
-    }
-
-    fn log_state(&self, language: &Language) -> String {
-        let (name, size, root, _) = &self.view.log;
-        phrase::bundle_log_state(*language, name, root, self.count(size, language))
-    }
-
-    fn tz_version(&self) -> &'static str {
-        tz_database_version()
+    fn hours(&self, ms: i64) -> String {
+        Quantity::gpu_hours_ms(ms).text(self.language)
     }
 }
 
@@ -187,7 +247,7 @@ mod tests {
 
     #[test]
     fn it_says_first_that_nobody_else_has_seen_it_and_marks_what_is_no_measurement() {
-        let html = render(&view("Asia/Shanghai")).unwrap();
+        let html = render(&view("Asia/Shanghai"));
         for (first, then) in
             [("Self-attested", "What is claimed"), ("自证（无第三方见证）", "所主张的内容")]
         {
@@ -209,8 +269,8 @@ mod tests {
 
     #[test]
     fn nothing_in_it_runs_or_is_loaded() {
-        let html = render(&view("UTC")).unwrap();
-        assert!(html.contains("&#60;script&#62;b") && html.contains("Acme &#38; S"), "{html}");
+        let html = render(&view("UTC"));
+        assert!(html.contains("&lt;script&gt;b") && html.contains("Acme &amp; S"), "{html}");
         for banned in ["<script", "http:", "https:", "src=", "url(", "@import", "<link"] {
             assert!(!html.contains(banned), "{banned}");
         }

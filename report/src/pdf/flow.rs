@@ -24,6 +24,7 @@ const INK: Colour = [0x14, 0x19, 0x1c];
 const MUTED: Colour = [0x56, 0x60, 0x67];
 const ACCENT: Colour = [0x0b, 0x66, 0x6e];
 const RULE: Colour = [0xd7, 0xdd, 0xdf];
+const WARNING: Colour = [0x8a, 0x5a, 0x00];
 const MARKED: Colour = [0x6a, 0x3a, 0xa2];
 
 /// A document on its way onto pages.
@@ -68,6 +69,14 @@ impl<'a> Flow<'a> {
             }
             Block::Paragraph(text) => {
                 self.text(text, Style { size: BODY, colour: INK }, (MARGIN, INNER));
+                self.y += 4.0;
+            }
+            Block::Warning(text) => {
+                self.text(text, Style { size: BODY, colour: WARNING }, (MARGIN, INNER));
+                self.y += 4.0;
+            }
+            Block::Command(text) => {
+                self.text(text, Style { size: BODY, colour: ACCENT }, (MARGIN, INNER));
                 self.y += 4.0;
             }
             Block::Note(text) => {

@@ -101,7 +101,7 @@ pub(super) fn write(making: &mut Making<'_>, mut report: Report) -> Result<(), B
         minutes: report.minutes,
         ..report.view
     };
-    making.parts.add("report.html", render(&view)?.as_bytes())?;
+    making.parts.add("report.html", render(&view).as_bytes())?;
     for (name, text) in DOCUMENTS {
         making.parts.add(name, text.as_bytes())?;
     }

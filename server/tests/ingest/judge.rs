@@ -184,10 +184,11 @@ pub async fn rent(
     let mut tx = rig.database.db.begin(Scope::Tenant(tenant)).await.unwrap();
     let written = Written { at: rig.clock.now(), by: None, reason: None };
     // A lease names only clauses that are there.
-    if terms.profile.is_some() {
-        let parsed = Profile::parse(OWN_CONTRACT).unwrap();
-        let own = (&parsed, OWN_CONTRACT);
-        assert!(profile::insert(&mut tx, tenant, own, written).await.unwrap());
+    if let Some(named) = &terms.profile {
+        let texts = [OWN_CONTRACT, BY_THE_MONTH_BEFORE];
+        let parsed = texts.map(|text| (Profile::parse(text).unwrap(), text));
+        let (own, text) = parsed.iter().find(|(own, _)| own.id == named.id).unwrap();
+        assert!(profile::insert(&mut tx, tenant, (own, text), written).await.unwrap());
     }
     let key = lease::create(&mut tx, tenant, &terms, written).await.unwrap().unwrap();
     tx.commit().await.unwrap();
@@ -529,13 +530,6 @@ tiers = [{ below = "99.9", share = "10" }, { below = "99.0", share = "25" }]
 async fn a_proven_breach_owes_its_credit_and_what_was_judged_never_changes() {
     let contract = r#","profile":{"id":"own-contract","version":1}"#;
     let rented = Rented::new(48, 3, contract).await;
-    let parsed = Profile::parse(OWN_CONTRACT).unwrap();
-    let mut tx = rented.tenant().await;
-    let kept =
-        profile::insert(&mut tx, rented.lease.tenant, (&parsed, OWN_CONTRACT), rented.written())
-            .await;
-    assert!(kept.unwrap());
-    tx.commit().await.unwrap();
     rented.assign(0).await;
     rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
     // Ten hours lost of 72, from half a minute past to half a minute past.
@@ -616,8 +610,8 @@ base = "prior-lease-charge"
 cap = "100"
 "#;
 
-#[tokio::test]
-async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
+/// Ten hours lost in October, of a lease that began in September.
+async fn lost_after_a_month() -> Rented {
     let rig = Rig::new().await;
     let mut agent = Agent::new(49, NOW);
     let mut client = rig.join(&agent).await.unwrap();
@@ -626,11 +620,6 @@ async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
     let more = r#","kind":"reserved","profile":{"id":"month-before","version":1}"#;
     let lease = rent(&rig, &agent, (september, 61), more).await;
     let rented = Rented { rig, agent, lease };
-    let parsed = Profile::parse(BY_THE_MONTH_BEFORE).unwrap();
-    let mut tx = rented.tenant().await;
-    let text = (&parsed, BY_THE_MONTH_BEFORE);
-    assert!(profile::insert(&mut tx, lease.tenant, text, rented.written()).await.unwrap());
-    tx.commit().await.unwrap();
     rented.assign(0).await;
     rented.rig.clock.set(MONTH.plus_ms(MONTH_MS + HOUR_MS));
     for hour in 0..10 {
@@ -638,15 +627,59 @@ async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
         rented.put_hour(Hour(HOUR.0 + hour), 1, &lost).await;
     }
     rented.judge().await;
-    let owed = async || {
-        let rows = rented.verdicts().await;
-        let is_own = |row: &&VerdictRow| {
-            row.judged.of.basis == Basis::Contract && row.judged.of.window.start == MONTH
-        };
-        rows.into_iter().filter(|row| is_own(&row)).next_back().unwrap()
+    rented
+}
+
+/// The last word on October by the contract.
+async fn owed(rented: &Rented) -> VerdictRow {
+    let is_own = |row: &VerdictRow| {
+        row.judged.of.basis == Basis::Contract && row.judged.of.window.start == MONTH
     };
+    rented.verdicts().await.into_iter().rfind(is_own).unwrap()
+}
+
+/// Judges October again, because somebody asked.
+async fn judge_again(rented: &Rented) {
+    let mut tx = rented.tenant().await;
+    let asked = (JudgeReason::Asked, rented.rig.clock.now());
+    judge_work::add(&mut tx, rented.lease, HOUR.period(), asked).await.unwrap();
+    tx.commit().await.unwrap();
+    judge::turn(&jobs(&rented.rig)).await.unwrap();
+}
+
+/// The provider's bill of so many days of September.
+async fn put_bill(rented: &Rented, days: i64, amount: &str) {
+    let september = MONTH.plus_ms(-30 * DAY_MS);
+    let mut tx = rented.tenant().await;
+    let provider = provider::by_slug(&mut tx, &slug("default")).await.unwrap().unwrap();
+    let line = BillLine {
+        line: 2,
+        key: rented.agent.name.clone(),
+        period: Period::new(september, september.plus_ms(days * DAY_MS)),
+        quantity: None,
+        rate: None,
+        amount: amount.parse().unwrap(),
+    };
+    let bill = NewBill {
+        tenant: rented.lease.tenant,
+        provider: provider.key,
+        file_name: "september.csv",
+        with_tax: false,
+        bill: &ReadBill { lines: vec![line], refused: Vec::new() },
+        at: rented.rig.clock.now(),
+        by: None,
+    };
+    bill::put(&mut tx, bill).await.unwrap();
+    tx.commit().await.unwrap();
+    judge_again(rented).await;
+}
+
+#[tokio::test]
+async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
+    let rented = lost_after_a_month().await;
+    let september = MONTH.plus_ms(-30 * DAY_MS);
     // 10 h x 100 x 2 USD are 2,000 USD; 720 h of September at 2 USD are 1,440.
-    let by_terms = owed().await;
+    let by_terms = owed(&rented).await;
     let said = |row: &VerdictRow| {
         let used = &row.judged.details.credit.used;
         let used = used.iter().map(|of| (of.of.clone(), of.amount.clone(), of.source.clone()));
@@ -662,48 +695,18 @@ async fn a_cap_by_the_month_before_is_looked_up_and_says_where_from() {
 
     // The provider's own bill over all of September is believed before the terms; one over a part
     // of it is not.
-    let bill = async |days: i64, amount: &str| {
-        let mut tx = rented.tenant().await;
-        let provider = provider::by_slug(&mut tx, &slug("default")).await.unwrap().unwrap();
-        let line = BillLine {
-            line: 2,
-            key: rented.agent.name.clone(),
-            period: Period::new(september, september.plus_ms(days * DAY_MS)),
-            quantity: None,
-            rate: None,
-            amount: amount.parse().unwrap(),
-        };
-        let bill = NewBill {
-            tenant: lease.tenant,
-            provider: provider.key,
-            file_name: "september.csv",
-            with_tax: false,
-            bill: &ReadBill { lines: vec![line], refused: Vec::new() },
-            at: rented.rig.clock.now(),
-            by: None,
-        };
-        bill::put(&mut tx, bill).await.unwrap();
-        let asked = (JudgeReason::Asked, rented.rig.clock.now());
-        judge_work::add(&mut tx, lease, HOUR.period(), asked).await.unwrap();
-        tx.commit().await.unwrap();
-        judge::turn(&jobs(&rented.rig)).await.unwrap();
-    };
-    bill(20, "100 USD").await;
-    assert_eq!(owed().await, by_terms, "a bill over a part would make the cap too low");
-    bill(30, "1200 USD").await;
+    put_bill(&rented, 20, "100 USD").await;
+    assert_eq!(owed(&rented).await, by_terms, "a bill over a part would make the cap too low");
+    put_bill(&rented, 30, "1200 USD").await;
     let prior = text(["prior-lease-charge", "1200.00 USD", "bill"]);
-    let by_bill = owed().await;
+    let by_bill = owed(&rented).await;
     assert_eq!(said(&by_bill), ("1200.00 USD".to_owned(), vec![hourly, prior]));
     assert_eq!(by_bill.revision, by_terms.revision + 1);
 
     // What was claimed of single outages is claimed once; what was not counts on.
     claim_it(&rented, &by_bill).await;
-    let mut tx = rented.tenant().await;
-    let asked = (JudgeReason::Asked, rented.rig.clock.now());
-    judge_work::add(&mut tx, lease, HOUR.period(), asked).await.unwrap();
-    tx.commit().await.unwrap();
-    judge::turn(&jobs(&rented.rig)).await.unwrap();
-    let after = owed().await.judged;
+    judge_again(&rented).await;
+    let after = owed(&rented).await.judged;
     assert_eq!((after.figures.proven_ms, after.figures.claimed_ms), (0, 10 * HOUR_MS));
     assert_eq!(after.credit, None);
 }

@@ -188,7 +188,7 @@ impl<F: Future> Future for Bounded<F> {
 #[tokio::test]
 async fn a_job_that_is_killed_anywhere_doubles_and_misses_nothing() {
     let rig = Rig::new().await;
-    let mut agents = vec![Agent::new(1, NOW)];
+    let mut agents = [Agent::new(1, NOW)];
     let mut client = rig.join(&agents[0]).await.unwrap();
     client.ack(rig.seal(&mut agents[0])).await;
     let publisher = publisher(&rig);

@@ -172,6 +172,14 @@ fn kinds() -> Vec<(&'static str, Text)> {
     ]
 }
 
+impl LeaseToldView {
+    /// A lease of which everything was told, and a mistake in a form.
+    #[must_use]
+    pub fn sample() -> Self {
+        Self::with_everything()
+    }
+}
+
 /// Renders the page.
 ///
 /// # Errors

@@ -119,7 +119,7 @@ impl RateCell {
 pub(super) fn figures() -> [(Text, &'static str); 4] {
     [
         (Text::ReliabilityInterruptions, "n, |t₁ − t₂| ≤ 15 min → 1"),
-        (Text::ReliabilityRate, "1,000 · n / node-days; 95\u{202f}%: Poisson(n)"),
+        (Text::ReliabilityRate, "1,000 · n / node-days; Poisson(n), α = 0.05"),
         (Text::ReliabilityBetween, "node-hours / n; n = 0: > node-hours / 3"),
         (Text::ReliabilityRepair, "median t(down)"),
     ]

@@ -1,6 +1,7 @@
 //! The hashes of a log's tree: adding leaves, and reading those that a root or a proof needs.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use leasewatch_core::evidence::log::tree::{
     CompactRange, Leaves, Subtree, TILE_HASHES, Tile, cover, perfect,
@@ -110,8 +111,8 @@ pub async fn hashes(
     let mut tiles: BTreeMap<Tile, Vec<Hash>> = BTreeMap::new();
     for subtree in subtrees {
         let (tile, _) = subtree.tile();
-        if !tiles.contains_key(&tile) {
-            tiles.insert(tile, one_tile(tx, key, tile).await?);
+        if let Entry::Vacant(place) = tiles.entry(tile) {
+            place.insert(one_tile(tx, key, tile).await?);
         }
     }
     let hash = |subtree: &Subtree| {

@@ -139,6 +139,20 @@ const TENANT_IDS: [&str; 11] = [
     "{notice}",
 ];
 
+/// A bill with a line of the lease; its number.
+async fn put_bill(site: &Site, lease: &str, word: &str) -> i64 {
+    site.administer(&format!(
+        "insert into bill (tenant_id, provider_id, file_name, with_tax, imported_at)
+            select tenant_id, provider_id, '{word}-bill.csv', false, 0 from lease where name = '{lease}';
+        insert into bill_line (tenant_id, bill_id, line, key, starts_at, ends_at, amount, currency)
+            select tenant_id, bill_id, 2, '{lease}', 1785542400000, 1785546000000, '1.00', 'USD'
+            from bill where file_name = '{word}-bill.csv'"
+    ))
+    .await;
+    site.count(&format!("select bill_id::bigint from bill where file_name = '{word}-bill.csv'"))
+        .await
+}
+
 impl World {
     async fn new() -> Self {
         let site = Site::new().await;
@@ -206,15 +220,7 @@ impl World {
                     sha256('{word}'), 0 from lease where name = '{lease}'"#
         ))
         .await;
-        site.administer(&format!(
-            "insert into bill (tenant_id, provider_id, file_name, with_tax, imported_at)
-                select tenant_id, provider_id, '{word}-bill.csv', false, 0 {of_node};
-            insert into bill_line (tenant_id, bill_id, line, key, starts_at, ends_at, amount, currency)
-                select tenant_id, bill_id, 2, '{lease}', 1785542400000, 1785546000000, '1.00', 'USD'
-                from bill where file_name = '{word}-bill.csv'"
-        ))
-        .await;
-        let bill = format!("select bill_id::bigint from bill where file_name = '{word}-bill.csv'");
+        let bill = put_bill(site, &lease, word).await;
         let of_lease = format!("join lease using (tenant_id, lease_id) where name = '{lease}'");
         let assignment = format!("select assignment_id::bigint from assignment {of_lease}");
         let billed = format!("select session_id::bigint from billing_session {of_lease}");
@@ -234,7 +240,7 @@ impl World {
             ("{billed}", site.count(&billed).await.to_string()),
             ("{verdict}", verdict),
             ("{claim}", site.count(&claim).await.to_string()),
-            ("{bill}", site.count(&bill).await.to_string()),
+            ("{bill}", bill.to_string()),
             ("{notice}", site.count(&notice).await.to_string()),
             // Rows of a user; the owner's are made anew for each case.
             ("{session}", String::new()),

@@ -12,8 +12,7 @@ use super::{LeaseToldView, NoticeLine, RecordLine, StopLine};
 
 impl LeaseToldView {
     /// An early notice, a late one, one without a rule; a record; stops; a mistake in a form.
-    #[must_use]
-    pub fn sample() -> Self {
+    pub(super) fn with_everything() -> Self {
         let period = |days: i64| {
             let start = NOW.plus_ms(-days * DAY_MS);
             Period::new(start, start.plus_ms(2 * HOUR_MS))
@@ -26,7 +25,7 @@ impl LeaseToldView {
             needed_ms,
             profile: needed_ms.map(|_| "acme-standard@2".to_owned()),
             counts: needed_ms.is_some_and(|needed| lead_ms >= needed),
-            text: "Switch maintenance in room 7 <b>".to_owned(),
+            text: "DC7 <b>".to_owned(),
         };
         let stop = |number: i32, kind, clause: Option<&str>, reason: Option<&str>| StopLine {
             number,
@@ -49,14 +48,14 @@ impl LeaseToldView {
                 period: period(4),
                 cause: DownCause::Connectivity,
                 source: "status.example.org/incidents/7".to_owned(),
-                text: "Rack offline.".to_owned(),
+                text: "b7-12".to_owned(),
             }],
             stops: vec![
                 stop(5, "stopped", None, None),
-                stop(6, "maintenance", None, Some("driver update")),
+                stop(6, "maintenance", None, Some("CUDA")),
                 stop(7, "other", Some("customer-network"), None),
             ],
-            clauses: vec![("customer-network".to_owned(), "The customer's network.".to_owned())],
+            clauses: vec![("customer-network".to_owned(), "…".to_owned())],
             may_change: true,
             entered: BTreeMap::from([("notice_starts_at".to_owned(), "soon".to_owned())]),
             faults: vec![
