@@ -49,19 +49,53 @@ pub struct ContractLine {
 enum Kind {
     Line,
     Lines,
-    /// One of these, as profiles name them.
-    Choice(&'static [&'static str]),
+    /// One of these: as profiles name it, and in words.
+    Choice(&'static [(&'static str, Text)]),
 }
 
 type Spec = (&'static str, Text, &'static str, Kind);
 
-const UNITS: &[&str] = &["gpu", "node", "cluster", "account", "region"];
-const DENOMINATORS: &[&str] = &["contracted", "calendar", "contracted-minus-excluded"];
-const SLICES: &[&str] = &["exact", "drop", "floor", "ceil"];
-const WINDOWS: &[&str] = &["calendar", "billing", "service_month", "rolling"];
-const DEADLINES: &[&str] = &["not_stated", "days", "billing_cycles", "months_after_billing_month"];
-const CREDITS: &[&str] = &["", "tiers", "pro_rata"];
-const BASES: &[&str] = &["", "lease-charge", "unit-charge", "prior-lease-charge"];
+const UNITS: &[(&str, Text)] = &[
+    ("gpu", Text::ContractUnitGpu),
+    ("node", Text::ContractUnitNode),
+    ("cluster", Text::ContractUnitCluster),
+    ("account", Text::ContractUnitAccount),
+    ("region", Text::ContractUnitRegion),
+];
+const DENOMINATORS: &[(&str, Text)] = &[
+    ("contracted", Text::ContractPerContracted),
+    ("calendar", Text::ContractPerCalendar),
+    ("contracted-minus-excluded", Text::ContractPerCounted),
+];
+const SLICES: &[(&str, Text)] = &[
+    ("exact", Text::ContractSliceExact),
+    ("drop", Text::ContractSliceDrop),
+    ("floor", Text::ContractSliceFloor),
+    ("ceil", Text::ContractSliceCeil),
+];
+const WINDOWS: &[(&str, Text)] = &[
+    ("calendar", Text::ContractOverCalendar),
+    ("billing", Text::ContractOverBilling),
+    ("service_month", Text::ContractOverService),
+    ("rolling", Text::ContractOverRolling),
+];
+const DEADLINES: &[(&str, Text)] = &[
+    ("not_stated", Text::ContractByNothing),
+    ("days", Text::ContractByDays),
+    ("billing_cycles", Text::ContractByCycles),
+    ("months_after_billing_month", Text::ContractByMonths),
+];
+const CREDITS: &[(&str, Text)] = &[
+    ("", Text::ContractCreditNone),
+    ("tiers", Text::ContractCreditTiers),
+    ("pro_rata", Text::ContractCreditProRata),
+];
+const BASES: &[(&str, Text)] = &[
+    ("", Text::ContractBaseNone),
+    ("lease-charge", Text::ContractBaseLease),
+    ("unit-charge", Text::ContractBaseUnit),
+    ("prior-lease-charge", Text::ContractBasePrior),
+];
 
 /// Fields of the form: name, label, an example or what there is, and how they are filled in.
 const FIELDS: [Spec; 29] = [
@@ -227,8 +261,9 @@ fn form(out: &mut Writer, view: &ContractsView, cx: &Context) {
             Kind::Line => sheet::line(out, about, typed(name), hint),
             Kind::Lines => sheet::lines(out, about, typed(name), hint),
             Kind::Choice(values) => {
-                let all: Vec<_> =
-                    values.iter().map(|v| ((*v).to_owned(), (*v).to_owned())).collect();
+                let words =
+                    |(value, words): &(&str, Text)| ((*value).to_owned(), cx.t(words).to_owned());
+                let all: Vec<_> = values.iter().map(words).collect();
                 sheet::choice(out, about, typed(name), &all);
             }
         }
