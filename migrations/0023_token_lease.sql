@@ -3,7 +3,7 @@ set local role leasewatch_owner;
 -- A token may say which lease the nodes that join with it are rented by.
 alter table join_token
     add column lease_id int,
-    add foreign key (tenant_id, lease_id) references lease;
+    add foreign key (tenant_id, lease_id) references lease on delete set null (lease_id);
 comment on column join_token.lease_id is 'lease that GPUs of nodes which join with it are assigned to; null: none';
 
 -- What GPUs a node has is known only once it has delivered something.

@@ -68,7 +68,8 @@ on conflict (tenant_id, lease_id, reason) do update set
     to_hour = greatest(judge_work.to_hour, excluded.to_hour);
 
 -- A demo fleet goes with everything that hangs on it. Tables are found, not listed, so that none is
--- forgotten; what stays belongs to people and to the tenant, and is listed.
+-- forgotten; what stays belongs to people and to the tenant, and is listed. A log only grows: what was
+-- published of the fleet stays published.
 create or replace function leasewatch_remove_simulated(tenant int) returns int
 language plpgsql
 security definer
@@ -82,7 +83,8 @@ begin
         raise exception 'tenant % has nodes that are not simulated', tenant using errcode = 'LW003';
     end if;
     for target in select known from leasewatch_tenant_tables() known where known not in (
-        'tenant', 'membership', 'api_token_grant', 'user_link_grant', 'join_token', 'profile', 'audit_entry'
+        'tenant', 'membership', 'api_token_grant', 'user_link_grant', 'join_token', 'profile', 'audit_entry',
+        'log', 'log_leaf', 'log_tile', 'log_minute', 'log_checkpoint'
     ) loop
         execute format('delete from %I where tenant_id = $1', target) using tenant;
         if target = 'node' then

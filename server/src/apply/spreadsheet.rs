@@ -65,7 +65,7 @@ fn with_commas(text: &str, mark: u8) -> Result<String, NoTable> {
     for record in reader.records() {
         let line = |error: &csv::Error| error.position().map_or(1, csv::Position::line);
         let record = record.map_err(|error| NoTable::Csv { line: line(&error) })?;
-        let wanted = record.position().map_or(at, csv::Position::line);
+        let wanted = record.position().map_or(at, |place| place.line() + blank_lines(text, place));
         while at < wanted {
             out.push(b'\n');
             at += 1;
@@ -78,6 +78,14 @@ fn with_commas(text: &str, mark: u8) -> Result<String, NoTable> {
         out.extend(bytes);
     }
     String::from_utf8(out).map_err(|_| NoTable::Encoding)
+}
+
+/// Empty lines at this place: the reader passes over them, and gives a row the place before them.
+fn blank_lines(text: &str, place: &csv::Position) -> u64 {
+    let from = usize::try_from(place.byte()).unwrap_or(usize::MAX);
+    let rest = text.as_bytes().get(from..).unwrap_or_default();
+    let blank = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    blank.fold(0, |lines, byte| lines + u64::from(*byte == b'\n'))
 }
 
 /// UTF-8 and UTF-16 by their marks, UTF-8 where it is, else what spreadsheet programs write in

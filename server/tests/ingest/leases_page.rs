@@ -395,7 +395,7 @@ async fn a_month_is_taken_out_as_a_document() {
     judge::turn(&jobs).await.unwrap();
 
     let (_, page) = site.get(&admin, &format!("{lease}?lang=en")).await;
-    assert!(page.contains("report.pdf?lang=en&amp;month=2026-09"), "{page}");
+    assert!(page.contains("report.pdf?lang=en&#38;month=2026-09"), "{page}");
     let (status, report) =
         site.get(&admin, &format!("{lease}/report.html?lang=en&month=2026-09")).await;
     assert_eq!(status, 200, "{report}");

@@ -113,7 +113,7 @@ pub(super) async fn an_hour_and_a_month_read_their_own_pages_only(played: &Playe
     assert_eq!(rows, 55);
     assert!(pages < 55 * 6 && pages * 4 < blocks, "{pages} of {blocks} pages for an hour's blocks");
     let period = format!("{key},{from},{to},{}", to + 2 * 24 * HOUR_MS);
-    let (pages, rows) = cost(played, "s.ended_at > $3 and s.ended_at <= $5", &period).await;
+    let (pages, rows) = cost(played, "s.ended_at <= $5 and s.started_at < $4", &period).await;
     assert!(rows == 55 && pages < 200, "{pages} pages for {rows} heads");
     let (pages, _) =
         cost(played, "select body from segment_block", &format!("{key},0::smallint,{to}")).await;
