@@ -82,6 +82,7 @@ begin
     if exists (select from node where tenant_id = tenant and origin <> 'simulated') then
         raise exception 'tenant % has nodes that are not simulated', tenant using errcode = 'LW003';
     end if;
+    update join_token set lease_id = null where tenant_id = tenant;
     for target in select known from leasewatch_tenant_tables() known where known not in (
         'tenant', 'membership', 'api_token_grant', 'user_link_grant', 'join_token', 'profile', 'audit_entry',
         'log', 'log_leaf', 'log_tile', 'log_minute', 'log_checkpoint'

@@ -420,7 +420,7 @@ impl Answer {
     /// The same answer with these ids in place of those.
     fn body_as_if(&self, case: &Case, said: &Filled, meant: &Filled) -> String {
         // A form's page stands at the address of what it is about.
-        let patterns = [case.pattern, "/claims/{claim}"];
+        let patterns = [case.pattern, "/claims/{claim}", "/bills/{tenant}/{bill}"];
         let path = patterns.iter().fold(self.body.clone(), |body, pattern| {
             body.replace(&said.fill(pattern), &meant.fill(pattern))
         });
