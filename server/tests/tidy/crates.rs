@@ -22,7 +22,7 @@ const MAY_USE: [(&str, &[&str]); 9] = [
 const MAY_USE_IN_TESTS: [(&str, &str); 1] = [("agent", "nvml-sim")];
 
 /// One outside thing, one place: a dependency, and the crates that may name it.
-const HOMES: [(&str, &[&str]); 13] = [
+const HOMES: [(&str, &[&str]); 12] = [
     // In proto for the client's one connection, which agent and import share.
     ("tokio", &["proto", "agent", "server", "bench"]),
     ("tokio-rustls", &["proto", "server"]),
@@ -30,7 +30,6 @@ const HOMES: [(&str, &[&str]); 13] = [
     ("axum", &["server"]),
     ("askama", &["web"]),
     ("krilla", &["report"]),
-    ("rust_xlsxwriter", &["report"]),
     ("tonic", &["proto", "agent", "server", "bench"]),
     ("nvml-wrapper-sys", &["agent"]),
     // nvml-sim's tests call it through the wrapper that the agent uses.
